@@ -1,0 +1,1 @@
+"""The paper's protocol, metrics, orders and reports."""

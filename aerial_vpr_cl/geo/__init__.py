@@ -1,0 +1,1 @@
+"""Where things are: the grid of cells and the projection beneath it."""

@@ -1,0 +1,1 @@
+"""Base training and Learn-and-Dispose adaptation."""

@@ -1,0 +1,1 @@
+"""From an image to a position with an honest covariance."""

@@ -1,0 +1,1 @@
+"""What is kept of flown missions: scoring, allocation, strategies, the bounded replay buffer."""

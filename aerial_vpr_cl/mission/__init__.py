@@ -1,0 +1,1 @@
+"""Missions as rosbag2 directories: reading, writing, splitting, GNSS gates."""

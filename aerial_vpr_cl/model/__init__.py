@@ -1,0 +1,1 @@
+"""The network: frozen trunk, living tail, aggregation, grouped angular-margin heads."""

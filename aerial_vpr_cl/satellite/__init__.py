@@ -1,0 +1,1 @@
+"""The pre-acquired map: rasters, virtual patches, static exemplar memory."""

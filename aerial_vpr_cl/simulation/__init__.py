@@ -1,0 +1,1 @@
+"""A world to fly over without a drone."""

@@ -1,0 +1,1 @@
+"""What the drone knows on disk: immutable generations, committed atomically."""
