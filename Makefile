@@ -1,0 +1,29 @@
+# Two commands: `make demo` shows the main job end to end, `make test` checks everything. Each sets up what it needs.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+ENV = $(shell scripts/environment.sh | tail -n 1)
+RUN = PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" PATH="$$ENV/bin:$$PATH"
+DEMO_DIR ?= runs/demo
+
+.PHONY: help demo test lint env clean
+
+help:  ## Show what can be made
+	@grep -hE '^[a-z]+: *.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1\t\2/' | expand -t 12
+
+demo:  ## Build a map, train, fly, learn and improve; leaves tables and pictures in runs/demo
+	@export ENV="$(ENV)"; test -n "$$ENV"; $(RUN) python -m aerial_vpr_cl demo --out "$(DEMO_DIR)"
+
+test: lint  ## Lint, type-check and run all tests
+	@export ENV="$(ENV)"; test -n "$$ENV"; $(RUN) python -m pytest $(PYTEST_ARGS)
+
+lint:  ## ruff and mypy only
+	@export ENV="$(ENV)"; test -n "$$ENV"; \
+	$(RUN) ruff check . && $(RUN) ruff format --check . && $(RUN) mypy
+
+env:  ## Create the shared Python environment and print its path as the last line
+	@scripts/environment.sh
+
+clean:  ## Remove what demo, build and tests left in this clone (the shared environment stays)
+	rm -rf build install log runs .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

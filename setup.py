@@ -1,0 +1,46 @@
+from glob import glob
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+package_name = "aerial_vpr_cl"
+
+
+def tree(folder: str) -> list[tuple[str, list[str]]]:
+    """Every file below a folder, installed below share/<package> under the same path."""
+    files = [path for path in glob(f"{folder}/**", recursive=True) if Path(path).is_file()]
+    folders = sorted({str(Path(path).parent) for path in files})
+    return [(f"share/{package_name}/{name}", [p for p in files if str(Path(p).parent) == name]) for name in folders]
+
+
+setup(
+    name=package_name,
+    version="0.1.0",
+    packages=find_packages(include=[package_name, f"{package_name}.*"]),
+    data_files=[
+        ("share/ament_index/resource_index/packages", [f"resource/{package_name}"]),
+        (f"share/{package_name}", ["package.xml"]),
+        *tree("launch"),
+        *tree("config"),
+        *tree("maps"),
+    ],
+    python_requires=">=3.10",
+    # ROS itself (rclpy and messages) comes from the ROS distribution, or from requirements/ros.txt; see README.
+    install_requires=[
+        "setuptools",
+        *[line for line in Path("requirements/runtime.txt").read_text().splitlines() if line and line[0] != "#"],
+    ],
+    zip_safe=True,
+    maintainer="The aerial_vpr_cl maintainers",
+    maintainer_email="maintainers@aerial-vpr-cl.dev",
+    description="Continual visual place recognition for drones: localization when satellite navigation cannot be trusted.",
+    license="Apache-2.0",
+    entry_points={
+        "console_scripts": [
+            "aerial-vpr = aerial_vpr_cl.cli:main",
+            "localization_node = aerial_vpr_cl.nodes.localization_node:main",
+            "learner_node = aerial_vpr_cl.nodes.learner_node:main",
+            "replay_node = aerial_vpr_cl.nodes.replay_node:main",
+        ],
+    },
+)

@@ -1,0 +1,80 @@
+"""The package as ROS and pip see it: valid, complete, installable."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from catkin_pkg.package import parse_package
+
+from aerial_vpr_cl.cli import VERBS, command_of, main
+
+ROOT = Path(__file__).parent.parent
+
+
+def run(*command: object, cwd: Path) -> str:
+    done = subprocess.run([*map(str, command)], cwd=cwd, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_package_xml_is_valid_and_says_what_it_is():
+    package = parse_package(ROOT / "package.xml", warnings=(warnings := []))
+    assert not warnings
+    assert package.get_build_type() == "ament_python"
+    assert package.licenses == ["Apache-2.0"]
+    assert (ROOT / package.licenses[0].file).read_text().lstrip().startswith("Apache License")
+
+
+def test_versions_agree():
+    import aerial_vpr_cl
+
+    assert parse_package(ROOT / "package.xml").version == aerial_vpr_cl.__version__
+    assert f'version="{aerial_vpr_cl.__version__}"' in (ROOT / "setup.py").read_text()
+
+
+@pytest.fixture(scope="module")
+def clean_source(tmp_path_factory) -> Path:
+    """The tracked and new files of this tree in a place of their own, as a fresh clone would have them."""
+    source = tmp_path_factory.mktemp("workspace") / "aerial_vpr_cl"
+    listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=ROOT).splitlines()
+    for name in listed:
+        if (ROOT / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((ROOT / name).read_bytes())
+    return source
+
+
+def test_colcon_builds_and_installs_what_ros_looks_for(clean_source):
+    colcon = Path(sys.executable).parent / "colcon"
+    assert "(ros.ament_python)" in run(colcon, "list", cwd=clean_source)
+    run(colcon, "build", cwd=clean_source)
+    prefix = clean_source / "install" / "aerial_vpr_cl"
+    assert (prefix / "share/ament_index/resource_index/packages/aerial_vpr_cl").is_file()
+    share = prefix / "share/aerial_vpr_cl"
+    for folder in ["launch", "config", "maps"]:
+        installed = {path.relative_to(share) for path in (share / folder).rglob("*") if path.is_file()}
+        tracked = {path.relative_to(clean_source) for path in (clean_source / folder).rglob("*") if path.is_file()}
+        assert installed == tracked
+    programs = {path.name for path in (prefix / "lib/aerial_vpr_cl").iterdir()}
+    assert programs >= {"aerial-vpr", "localization_node", "learner_node", "replay_node"}
+
+
+def test_pip_builds_a_wheel_with_every_module(clean_source, tmp_path):
+    pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet"]
+    run(*pip, "--wheel-dir", tmp_path, ".", cwd=clean_source)
+    (wheel,) = tmp_path.glob("*.whl")
+    packed = set(zipfile.ZipFile(wheel).namelist())
+    modules = {str(path.relative_to(clean_source)) for path in (clean_source / "aerial_vpr_cl").rglob("*.py")}
+    assert modules <= packed
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself(verb, capsys):
+    command = command_of(verb)
+    assert len(command.HELP) > 20
+    with pytest.raises(SystemExit) as ended:
+        main([verb, "--help"])
+    assert ended.value.code == 0
+    assert "usage: aerial-vpr" in capsys.readouterr().out
