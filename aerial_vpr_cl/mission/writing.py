@@ -12,12 +12,10 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import yaml
 from mcap.exceptions import UnsupportedCompressionError
 from mcap.writer import CompressionType
 from mcap.writer import Writer as McapWriter
@@ -25,6 +23,15 @@ from numpy.typing import NDArray
 
 from aerial_vpr_cl.errors import MissionError, StoreError
 from aerial_vpr_cl.mission import messages
+from aerial_vpr_cl.mission.bag_metadata import (
+    MISSION_RECORD,
+    MODALITY_KEY,
+    NAME_KEY,
+    RecordedTopic,
+    bag_information,
+    dump_yaml,
+    qos_profiles,
+)
 from aerial_vpr_cl.store.files import fsync_directory, replace_file
 
 log = logging.getLogger(__name__)
@@ -33,31 +40,13 @@ MODALITIES = ("VIS", "IR", "unknown")
 TRUTH_TOPIC = "/ground_truth/fix"
 """Where simulated bags keep the true position, apart from the GNSS; never taken for a GNSS topic."""
 
-MISSION_RECORD = "aerial_vpr_cl"
-"""Name of the MCAP metadata record at the start of the file; its entries are those of custom_data in metadata.yaml."""
-NAME_KEY = "mission_name"
-MODALITY_KEY = "mission_modality"
-
 CHUNK_BYTES = 256 * 1024
 CHUNK_NS = 1_000_000_000
 """A chunk is closed when it holds this much data or this much of the flight: what a killed writer may lose."""
 SYNC_S = 2.0
 """Chunks reach the system at once (safe against SIGKILL) and the disk this often (a power cut costs this much more)."""
 
-# Version 8 is read by Humble, Iron and Jazzy alike; version 9 writes QoS in a way only Jazzy understands.
-METADATA_VERSION = 8
-_INFINITE = {"sec": 9223372036, "nsec": 854775807}
 _COMPRESSIONS = {"none": CompressionType.NONE, "lz4": CompressionType.LZ4, "zstd": CompressionType.ZSTD}
-
-
-@dataclass
-class _Topic:
-    name: str
-    message_type: str
-    channel: int
-    qos: str
-    type_hash: str
-    count: int = 0
 
 
 class MissionWriter:
@@ -86,7 +75,7 @@ class MissionWriter:
         if compression not in _COMPRESSIONS:
             raise MissionError(f"{path}: compression '{compression}' is unknown; choose {', '.join(_COMPRESSIONS)}")
         self._facts = {NAME_KEY: self.name, MODALITY_KEY: modality}
-        self._topics: dict[str, _Topic] = {}
+        self._topics: dict[str, RecordedTopic] = {}
         self._schemas: dict[str, int] = {}
         self._first_ns: int | None = None
         self._last_ns = 0
@@ -207,13 +196,14 @@ class MissionWriter:
             log.warning("%s: left without an index after a failed write; what was written can be read", self.path)
             return
         with self._explained():
-            information = self._information()
-            self._mcap.add_metadata("rosbag2", {"serialized_metadata": _dump(information)})
+            span_ns = (self._first_ns, self._last_ns) if self._first_ns is not None else (0, 0)
+            information = bag_information(self._file_name, list(self._topics.values()), span_ns, self._facts)
+            self._mcap.add_metadata("rosbag2", {"serialized_metadata": dump_yaml(information)})
             self._mcap.finish()
             self._stream.flush()
             os.fsync(self._stream.fileno())
             self._stream.close()
-            replace_file(self.path / "metadata.yaml", _dump({"rosbag2_bagfile_information": information}).encode())
+            replace_file(self.path / "metadata.yaml", dump_yaml({"rosbag2_bagfile_information": information}).encode())
             fsync_directory(self.path.parent)
 
     def _end_chunk(self) -> None:
@@ -224,7 +214,7 @@ class MissionWriter:
             os.fsync(self._stream.fileno())
             self._synced_s = time.monotonic()
 
-    def _add_topic(self, topic: str, message_type: str) -> _Topic:
+    def _add_topic(self, topic: str, message_type: str) -> RecordedTopic:
         store = messages.type_store()
         if message_type not in store.types:
             raise MissionError(f"{self.path}: message type {message_type} is not known, topic {topic} is not recorded")
@@ -232,43 +222,11 @@ class MissionWriter:
             definition, _ = store.generate_msgdef(message_type, ros_version=2)
             self._schemas[message_type] = self._mcap.register_schema(message_type, "ros2msg", definition.encode())
         is_image = message_type in (messages.IMAGE, messages.COMPRESSED_IMAGE)
-        qos, type_hash = _qos_profiles(best_effort=is_image), store.hash_rihs01(message_type)
+        qos, type_hash = qos_profiles(best_effort=is_image), store.hash_rihs01(message_type)
         metadata = {"offered_qos_profiles": qos, "topic_type_hash": type_hash}
         channel = self._mcap.register_channel(topic, "cdr", self._schemas[message_type], metadata)
-        self._topics[topic] = _Topic(topic, message_type, channel, qos, type_hash)
+        self._topics[topic] = RecordedTopic(topic, message_type, channel, qos, type_hash)
         return self._topics[topic]
-
-    def _information(self) -> dict[str, Any]:
-        span = {
-            "starting_time": {"nanoseconds_since_epoch": self._first_ns or 0},
-            "duration": {"nanoseconds": self._last_ns - self._first_ns if self._first_ns is not None else 0},
-            "message_count": self.message_count,
-        }
-        topics = [
-            {
-                "topic_metadata": {
-                    "name": topic.name,
-                    "type": topic.message_type,
-                    "serialization_format": "cdr",
-                    "offered_qos_profiles": topic.qos,
-                    "type_description_hash": topic.type_hash,
-                },
-                "message_count": topic.count,
-            }
-            for topic in self._topics.values()
-        ]
-        return {
-            "version": METADATA_VERSION,
-            "storage_identifier": "mcap",
-            **span,
-            "topics_with_message_count": topics,
-            "compression_format": "",
-            "compression_mode": "",
-            "relative_file_paths": [self._file_name],
-            "files": [{"path": self._file_name, **span}],
-            "custom_data": self._facts,
-            "ros_distro": "jazzy",
-        }
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -280,30 +238,3 @@ class MissionWriter:
             raise MissionError(
                 f"{self.path}: cannot be written: {error}; free some space or choose another disk"
             ) from error
-
-
-def _qos_profiles(*, best_effort: bool) -> str:
-    """Sensor data for images, reliable for the rest, in the numbers of rmw/types.h: a bag plays as it was flown."""
-    profile = {
-        "history": 1,  # keep last
-        "depth": 5 if best_effort else 10,
-        "reliability": 2 if best_effort else 1,
-        "durability": 2,  # volatile
-        "deadline": _INFINITE,
-        "lifespan": _INFINITE,
-        "liveliness": 1,  # automatic
-        "liveliness_lease_duration": _INFINITE,
-        "avoid_ros_namespace_conventions": False,
-    }
-    return _dump([profile]).strip()
-
-
-def _dump(value: Any) -> str:
-    return yaml.dump(value, Dumper=_PlainDumper, sort_keys=False, allow_unicode=True)
-
-
-class _PlainDumper(yaml.SafeDumper):
-    """YAML without anchors, which rosbag2's reader would have to resolve."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
