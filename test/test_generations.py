@@ -64,6 +64,24 @@ def test_only_listed_files_are_committed(store: GenerationStore) -> None:
     assert names(committed.path) == [MANIFEST, "tail.safetensors"]
 
 
+def test_everything_in_a_generation_is_on_the_disk_before_it_gets_its_name(
+    store: GenerationStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced, real_fsync = [], os.fsync
+
+    def watched_fsync(descriptor: int) -> None:
+        real_fsync(descriptor)
+        named = (store.generations_dir / "000003").exists()
+        synced.append((os.fstat(descriptor).st_ino, named))
+
+    monkeypatch.setattr(os, "fsync", watched_fsync)
+    commit(store, b"three")
+    folder = store.open(3).path
+    for path in [folder, *folder.iterdir()]:
+        assert (path.stat().st_ino, False) in synced, f"{path.name} was not made durable before the rename"
+    assert synced[-1] == (store.generations_dir.stat().st_ino, True), "the rename was not made durable"
+
+
 @pytest.mark.parametrize("interruption", [RuntimeError, KeyboardInterrupt, None])
 def test_a_draft_that_is_not_committed_leaves_nothing(
     store: GenerationStore, interruption: type[BaseException] | None

@@ -59,16 +59,20 @@ def full_disk_explained(path: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, StoreError) or not _says_full(error):
+        code = None if isinstance(error, StoreError) else _full_disk_code(error)
+        if code is None:
             raise
-        raise StoreError(f"{path}: cannot be written, the disk is full ({error}); free some space") from error
+        raise StoreError(
+            f"{path}: cannot be written, the disk is full ({os.strerror(code)}); free some space"
+        ) from error
 
 
-def _says_full(error: Exception) -> bool:
-    if isinstance(error, OSError) and error.errno in _FULL:
-        return True
-    # HDF5 and safetensors put the number into their text only.
-    return any(int(code) in _FULL for code in re.findall(r"(?:errno = |os error )(\d+)", str(error)))
+def _full_disk_code(error: Exception) -> int | None:
+    # safetensors puts the number into its text only, and so does HDF5 in places.
+    codes = [int(code) for code in re.findall(r"(?:errno = |os error )(\d+)", str(error))]
+    if isinstance(error, OSError) and error.errno is not None:
+        codes.insert(0, error.errno)
+    return next((code for code in codes if code in _FULL), None)
 
 
 def fsync_file(path: Path) -> None:
