@@ -153,16 +153,16 @@ class Backbone(nn.Module):
 def build_backbone(
     name: str, *, weights: Path | str | None = None, input_size: int | None = None, seed: int = 0
 ) -> Backbone:
-    """Make a backbone; `weights` is a file, one of weights.RANDOM, EMPTY and HUB, or None for the default source."""
+    """Make a backbone, in evaluation mode; `weights` is a file, RANDOM, EMPTY, HUB, or None for the default source."""
     family = family_of(name)
     side = family.input_size if input_size is None else input_size
     if side < family.stride or side % family.stride:
         near = max(side // family.stride, 1) * family.stride
         raise ModelError(
-            f"{name}: input size {side} is not a multiple of {family.stride}; use {near} or {near + family.stride} pixels"
+            f"{name}: input size {side} is no multiple of {family.stride} pixels; use {near} or {near + family.stride}"
         )
     model = create_model(name, weights, package=family.package, seed=seed, **family.options(side))
-    return Backbone(name, model, family, side)
+    return Backbone(name, model, family, side).eval()
 
 
 def family_of(name: str) -> BackboneFamily:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -152,6 +153,15 @@ class Network(nn.Module):
     def head_parameters(self, group: int) -> list[nn.Parameter]:
         """What learns of one group's head; nothing for a group without classes."""
         return [weight for weight in (self.heads.weights[group],) if weight.numel()]
+
+    def living_tensors(self) -> dict[str, Tensor]:
+        """All that changes with learning, by name: tail, aggregation, heads and temperature; the network's own tensors."""
+        state = self.state_dict()
+        return {name: value for name, value in state.items() if not name.startswith("backbone.trunk.")}
+
+    def copy_living_parts(self) -> Network:
+        """A second network that shares the frozen trunk and owns copies of everything that learns."""
+        return copy.deepcopy(self, {id(self.backbone.trunk): self.backbone.trunk, id(self.grid): self.grid})
 
 
 @torch.no_grad()

@@ -10,7 +10,6 @@ import importlib.util
 import json
 import logging
 import os
-import pickle
 from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +22,7 @@ from safetensors.torch import save_file
 from timm.models.vision_transformer import VisionTransformer, checkpoint_filter_fn
 from torch import Tensor, nn
 
-from aerial_vpr_cl.errors import ModelError
+from aerial_vpr_cl.errors import ModelError, StoreError
 from aerial_vpr_cl.store.files import new_file, sha256_of
 
 log = logging.getLogger(__name__)
@@ -74,7 +73,10 @@ def load_pretrained(model: nn.Module, name: str, path: Path) -> None:
 
     Position embeddings are resampled to the model's input size. Every tensor must be there and fit.
     """
-    state = _in_timm_names(read_tensors(path), model)
+    try:
+        state = _in_timm_names(read_tensors(path), model)
+    except RuntimeError as error:  # position embeddings of another model cannot be resampled
+        raise ModelError(f"{path}: not weights of {name}: {_first_line(error)}") from None
     state = {key: value for key, value in state.items() if not key.startswith(CLASSIFIER)}
     wanted = model.state_dict()
     missing = sorted(wanted.keys() - state.keys())
@@ -104,7 +106,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         with new_file(converted) as temporary:  # safetensors sorts its tensors: their order goes into the metadata
             save_file(state, temporary, metadata={"order": json.dumps(list(state))})
         log.info("%s: converted once to %s", path, converted)
-    except OSError as error:
+    except (OSError, StoreError, SafetensorError) as error:
         log.warning("%s: could not keep a converted copy (%s); it will be read again next time", path, error)
     return state
 
@@ -121,8 +123,8 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
 def _read_torch_file(path: Path) -> dict[str, Tensor]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, OSError) as error:
-        reason = str(error).splitlines()[0]
+    except Exception as error:  # what torch raises depends on how the file is broken
+        reason = _first_line(error)
         raise ModelError(
             f"{path}: cannot be read as plain weights ({reason}); give a .safetensors file, or a .pth that holds only "
             "tensors"
@@ -162,8 +164,11 @@ def _from_hub(name: str, options: dict[str, Any]) -> nn.Module:
     try:
         return timm.create_model(name, pretrained=True, **options)
     except (OSError, RuntimeError, ValueError) as error:  # huggingface_hub's errors are OSErrors
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ModelError(f"{name}: the hub gave no weights ({reason}); {_both_ways()}") from None
+        raise ModelError(f"{name}: the hub gave no weights ({_first_line(error)}); {_both_ways()}") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _both_ways() -> str:
