@@ -11,6 +11,7 @@ import pytest
 from crash_support import commit, names, python, run, start, write_bag
 
 from aerial_vpr_cl.errors import StoreError
+from aerial_vpr_cl.store.draft import Generation
 from aerial_vpr_cl.store.files import MANIFEST
 from aerial_vpr_cl.store.generations import GenerationStore
 
@@ -354,6 +355,28 @@ def test_a_reader_sees_only_whole_generations_while_a_learner_commits(
     assert not caplog.records
 
 
+class OvertakenReader(GenerationStore):
+    """Opens its first generation only when a learner has replaced all those it saw."""
+
+    overtaken = False
+
+    def open(self, number: int) -> Generation:
+        if not self.overtaken:
+            self.overtaken = True
+            learner = GenerationStore(self.root)
+            for learnt in (b"three", b"four"):
+                commit(learner, learnt)
+            learner.prune()
+        return super().open(number)
+
+
+def test_a_reader_that_a_learner_overtakes_looks_again(
+    store: GenerationStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert OvertakenReader(store.root).newest().number == 4
+    assert not caplog.records
+
+
 # Missions
 
 
@@ -433,6 +456,14 @@ def test_disposal_is_finished_later_even_after_another_commit(
     assert store.finish_disposal() == ["b0", "b1"]
     assert names(mission.parent) == []
     assert store.finish_disposal() == []
+
+
+def test_a_half_deleted_mission_of_the_same_name_is_not_in_the_way(store: GenerationStore) -> None:
+    write_bag(store.missions_dir / ".disposed-a")
+    mission = write_bag(store.missions_dir / "a")
+    learn(store, mission)
+    store.dispose(mission)
+    assert names(store.missions_dir) == []
 
 
 def test_a_store_that_was_moved_still_knows_its_missions(store: GenerationStore, tmp_path: Path) -> None:
