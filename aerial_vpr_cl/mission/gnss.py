@@ -67,7 +67,7 @@ class Fix(NamedTuple):
 
     @classmethod
     def from_message(cls, message: Any, received_ns: int = 0) -> Fix:
-        """From a sensor_msgs/NavSatFix of rclpy or rosbags; `received_ns` stands in for a stamp that was not set."""
+        """From a sensor_msgs/NavSatFix of ROS or rosbags; `received_ns` stands in for a stamp that was not set."""
         sigma_m = math.nan
         if message.position_covariance_type != COVARIANCE_UNKNOWN:
             east, north = float(message.position_covariance[0]), float(message.position_covariance[4])
@@ -160,16 +160,19 @@ class Track:
         return points[left] + share[:, None] * (points[right] - points[left])
 
     def _faults_near(self, stamps: NDArray[np.int64]) -> NDArray[np.object_]:
-        """The fault of the fix nearest in time, or a gap if that fix was good or there is none."""
+        """What was wrong with the fixes around each frame: the nearer fault of the two, or a gap if there is none."""
+        reasons = np.full(len(stamps), GAP, object)
         known = self._all_stamps_ns
         if len(known) == 0:
-            return np.full(len(stamps), GAP, object)
+            return reasons
         right = np.searchsorted(known, stamps).clip(max=len(known) - 1)
         left = (right - 1).clip(min=0)
-        nearest = np.where(np.abs(stamps - known[left]) < np.abs(known[right] - stamps), left, right)
-        close = np.abs(stamps - known[nearest]) <= self.gates.max_gap_s * 1e9
-        faults = self._faults[nearest]
-        return np.where(close & (faults != ""), faults, GAP)
+        left_is_near = np.abs(stamps - known[left]) < np.abs(known[right] - stamps)
+        for around in (np.where(left_is_near, right, left), np.where(left_is_near, left, right)):  # the nearer one wins
+            close = np.abs(stamps - known[around]) <= self.gates.max_gap_s * 1e9
+            faulty = close & (self._faults[around] != "")
+            reasons[faulty] = self._faults[around][faulty]
+        return reasons
 
 
 def interpolate(

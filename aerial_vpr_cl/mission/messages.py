@@ -1,6 +1,6 @@
 """The ROS messages of a mission as CDR bytes, by the rosbags type store: no ROS installation is needed.
 
-The bytes are those of `rclpy.serialization`, both ways; a test holds them equal.
+The bytes are those that ROS itself writes and reads; a test holds them equal.
 """
 
 from __future__ import annotations

@@ -203,6 +203,8 @@ def _unzstd(data: bytes, size: int) -> bytes:
 def _read_sqlite(file: Path) -> Iterator[RawMessage]:
     connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)
     try:
+        # Without it SQLite refuses a file that is shorter than its header says, before any page of it is read.
+        connection.execute("PRAGMA writable_schema = ON")
         topics = {
             row[0]: (row[1], row[2])
             for row in connection.execute("SELECT id, name, type FROM topics WHERE serialization_format = 'cdr'")
