@@ -96,11 +96,12 @@ class RasterSource:
         return rgba
 
     def _warp(self, dataset: Any, factor: int) -> WarpedVRT:
+        step = self.transform
         return WarpedVRT(
             dataset,
             crs=rasterio.CRS.from_epsg(self.epsg),
             resampling=Resampling.bilinear,
-            transform=self.transform * Affine.scale(factor),
+            transform=Affine(step.a * factor, 0.0, step.c, 0.0, step.e * factor, step.f),
             width=-(-self.width // factor),
             height=-(-self.height // factor),
             add_alpha=ColorInterp.alpha not in dataset.colorinterp,  # the warp's own edges are no-data too
@@ -149,7 +150,7 @@ def choose_epsg(dataset: Any, path: str, epsg: int | None = None) -> int:
         crs = CRS.from_epsg(own)
         if crs.utm_zone is not None and crs.axis_info[0].unit_name == "metre":
             return own
-    x, y = dataset.transform * (dataset.width / 2, dataset.height / 2)
+    x, y = dataset.xy(dataset.height / 2, dataset.width / 2, offset="ul")
     try:
         (longitude,), (latitude,) = warp.transform(dataset.crs, rasterio.CRS.from_epsg(4326), [x], [y])
     except RasterioError as error:
