@@ -1,0 +1,154 @@
+"""Flying a mission: frames, true positions and fixes in time order, in memory or into a bag."""
+
+from __future__ import annotations
+
+import shutil
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from aerial_vpr_cl.errors import MissionError, SettingsError
+from aerial_vpr_cl.mission.writing import MissionWriter
+from aerial_vpr_cl.progress import Progress, silent
+from aerial_vpr_cl.simulation.camera import Pose, develop, reach_m, take_picture
+from aerial_vpr_cl.simulation.flights import Flight, box_of, plan_flight
+from aerial_vpr_cl.simulation.gnss import Fix, receive
+from aerial_vpr_cl.simulation.ground import GroundImage, World
+from aerial_vpr_cl.simulation.noise import smooth_series
+from aerial_vpr_cl.simulation.scenario import MissionSpec
+
+
+@dataclass(frozen=True)
+class View:
+    """One moment of a flight, as the drone records it and as it truly is."""
+
+    stamp_ns: int
+    image: NDArray[np.uint8]  # (H, W, 3) RGB
+    position: NDArray[np.float64]  # (2,) true easting and northing
+    heading_deg: float
+    fix: Fix | None  # the latest one, not older than two of its intervals
+
+
+@dataclass(frozen=True)
+class Sortie:
+    """A planned flight over one appearance of the ground. Planning is quick; frames are made one by one."""
+
+    spec: MissionSpec
+    ground: GroundImage
+    flight: Flight
+    fixes: tuple[Fix, ...]
+
+    def positions(self) -> NDArray[np.float64]:
+        """(n, 2) true positions of the frames."""
+        return self.flight.positions_at(self.flight.stamps_ns)
+
+    def frame(self, index: int) -> NDArray[np.uint8]:
+        """RGB frame number `index`; each has its own noise, so any one can be made without the others."""
+        camera, flight = self.spec.camera, self.flight
+        stamp = flight.stamps_ns[index : index + 1]
+        pitch_deg, roll_deg, exposure_ev = self._wobble[:, index]
+        pose = Pose(
+            flight.positions_at(stamp)[0],
+            float(flight.altitudes_m_at(stamp)[0]),
+            float(flight.headings_deg_at(stamp)[0]),
+            float(pitch_deg),
+            float(roll_deg),
+        )
+        picture = take_picture(self.ground, camera, pose)
+        rng = _stream(self.spec, 3, index)
+        return develop(picture, camera, rng, exposure_ev=float(exposure_ev), grey=self.spec.modality == "IR")
+
+    @cached_property
+    def _wobble(self) -> NDArray[np.float64]:
+        """(3, n) pitch and roll in degrees and exposure in stops, wandering over a few frames."""
+        rng, n, camera = _stream(self.spec, 2), self.spec.frames, self.spec.camera
+        series = np.stack([smooth_series(n, 3.0, rng) for _ in range(3)]).clip(-3.0, 3.0)
+        return series * np.array([[camera.shake_deg], [camera.shake_deg], [camera.exposure_wander_ev]])
+
+
+def plan(world: World, spec: MissionSpec) -> Sortie:
+    """Plan the flight and its GNSS; the same world, specification and seed give the same sortie."""
+    try:
+        ground = world.ground(spec.appearance, spec.modality)
+        top = spec.track.altitude_m + 2.0 * spec.track.altitude_wander_m
+        box = box_of(ground.bounds, spec.track, reach_m(spec.camera, top))
+        flight = plan_flight(spec.track, box, spec.frames, spec.start_ns, _stream(spec, 0))
+    except SettingsError as error:
+        raise SettingsError(f"mission {spec.name}: {error}") from None
+    fixes = receive(flight, spec.gnss, ground.projection, _stream(spec, 1))
+    return Sortie(spec, ground, flight, tuple(fixes))
+
+
+def fly(world: World, spec: MissionSpec) -> Iterator[View]:
+    """Fly a mission in memory, frame by frame."""
+    yield from views(plan(world, spec))
+
+
+def views(sortie: Sortie) -> Iterator[View]:
+    """The frames of a sortie with their true positions and the fix known at that moment."""
+    flight, stamps = sortie.flight, sortie.flight.stamps_ns
+    fix_stamps = np.array([fix.stamp_ns for fix in sortie.fixes], np.int64)
+    latest = np.searchsorted(fix_stamps, stamps, side="right") - 1
+    oldest_ns = round(2e9 / sortie.spec.gnss.rate_hz)
+    moments = zip(stamps, sortie.positions(), flight.headings_deg_at(stamps), latest)
+    for k, (stamp, position, heading, known) in enumerate(moments):
+        fix = sortie.fixes[known] if known >= 0 and stamp - fix_stamps[known] <= oldest_ns else None
+        yield View(int(stamp), sortie.frame(k), position, float(heading), fix)
+
+
+def simulate_mission(
+    world: World, spec: MissionSpec, path: Path, *, raw: bool = False, progress: Progress = silent
+) -> Sortie:
+    """Fly a mission into a new bag at `path`; nothing is left there when it cannot be finished."""
+    sortie = plan(world, spec)
+    with MissionWriter(path, name=spec.name, modality=spec.modality) as writer:
+        try:
+            _record(sortie, writer, raw, progress)
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+    return sortie
+
+
+def _record(sortie: Sortie, writer: MissionWriter, raw: bool, progress: Progress) -> None:
+    flight, stamps = sortie.flight, sortie.flight.stamps_ns
+    latitudes, longitudes = sortie.ground.projection.to_wgs84(sortie.positions())
+    altitudes = flight.altitudes_m_at(stamps)
+    waiting = list(reversed(sortie.fixes))
+    for k in range(len(stamps)):
+        image = sortie.frame(k)
+        while waiting and waiting[-1].stamp_ns <= stamps[k]:
+            _write_fix(writer, waiting.pop())
+        if raw:
+            writer.write_raw_image(int(stamps[k]), image)
+        else:
+            writer.write_image(int(stamps[k]), encode_jpeg(image, sortie.spec.camera.jpeg_quality))
+        writer.write_truth(int(stamps[k]), float(latitudes[k]), float(longitudes[k]), float(altitudes[k]))
+        progress(f"flying {sortie.spec.name}", k + 1, len(stamps))
+    while waiting:
+        _write_fix(writer, waiting.pop())
+
+
+def _write_fix(writer: MissionWriter, fix: Fix) -> None:
+    writer.write_fix(
+        fix.stamp_ns, fix.latitude, fix.longitude, fix.altitude_m, status=fix.status, variance_m2=fix.variance_m2
+    )
+
+
+def encode_jpeg(image: NDArray[np.uint8], quality: int) -> bytes:
+    """RGB to JPEG bytes."""
+    done, data = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, quality])
+    if not done:
+        raise MissionError(f"a frame of {image.shape[1]} × {image.shape[0]} pixels could not be encoded as JPEG")
+    return data.tobytes()
+
+
+def _stream(spec: MissionSpec, *purpose: int) -> np.random.Generator:
+    """Random numbers of one purpose: changing the camera leaves the track and the GNSS as they were."""
+    return np.random.default_rng([spec.seed, zlib.crc32(spec.name.encode()), *purpose])
