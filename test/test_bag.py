@@ -404,7 +404,7 @@ def test_a_missing_part_of_a_bag_is_said_and_the_rest_read(tmp_path, flown, capl
 WRITE_FOR_EVER = """
 import itertools, sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = [sys.argv[2], str(Path(sys.argv[2]).parent)]
 from mission_support import jpeg, place, stamp
 from aerial_vpr_cl.mission.bag import MissionWriter
 writer = MissionWriter(Path(sys.argv[1]), name="LSZ-06", modality="VIS")
@@ -442,7 +442,7 @@ def test_a_writer_killed_in_flight_loses_no_more_than_its_last_chunk(tmp_path, c
 FILL_THE_DISK = """
 import resource, sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = [sys.argv[2], str(Path(sys.argv[2]).parent)]
 from mission_support import jpeg, place, stamp
 from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.mission.bag import MissionWriter
