@@ -336,7 +336,7 @@ COMMIT_MANY = """
     from aerial_vpr_cl.store.generations import GenerationStore
     store = GenerationStore(Path(sys.argv[1]))
     with store.learner_lock():
-        for number in range(3, 150):
+        for number in range(3, 80):
             commit(store, str(number).encode())
             store.prune()
 """
@@ -351,7 +351,7 @@ def test_a_reader_sees_only_whole_generations_while_a_learner_commits(
         seen.append(store.newest().number)
     assert learner.returncode == 0
     assert seen == sorted(seen) and len(set(seen)) > 3
-    assert content(store) == "149"
+    assert content(store) == "79"
     assert not caplog.records
 
 

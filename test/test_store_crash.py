@@ -10,7 +10,7 @@ from crash_support import COMMIT_STEPS, DISPOSE_STEPS, STEPS, commit, names, pyt
 
 from aerial_vpr_cl.store.generations import GenerationStore
 
-MISSIONS = 150
+MISSIONS = 80
 
 LEARN = """
     import os, sys
@@ -93,7 +93,7 @@ def test_killed_at_random_moments_nothing_is_ever_lost(
 ) -> None:
     moments = random.Random(0)
     reached = 0
-    for _ in range(25):
+    for _ in range(15):
         learner = start(learn(store, 5))
         assert learner.stdout and learner.stdout.readline() == "learning\n"
         for _ in range(moments.randrange(3)):
