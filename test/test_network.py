@@ -77,6 +77,17 @@ def test_a_step_of_learning_leaves_the_trunk_as_it_was(efficient):
     assert changed and all(name.startswith("tail.") and "running" not in name for name in changed)
 
 
+def test_a_copy_shares_the_trunk_and_owns_what_learns(network):
+    twin = network.copy_living_parts()
+    assert twin.backbone.trunk is network.backbone.trunk
+    names = network.living_tensors().keys()
+    assert names == {name for name in network.state_dict() if not name.startswith("backbone.trunk.")}
+    before = {name: value.clone() for name, value in network.living_tensors().items()}
+    for value in twin.living_tensors().values():
+        value.zero_()
+    assert all(torch.equal(value, before[name]) for name, value in network.living_tensors().items())
+
+
 def test_frames_of_any_size_are_squeezed_whole_and_normalised(efficient):
     colours = [np.full((h, w, 3), (255, 0, 128), np.uint8) for h, w in ((64, 64), (10, 200), (300, 20), (480, 640))]
     images = efficient.preprocess(colours)

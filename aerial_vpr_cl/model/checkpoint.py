@@ -26,7 +26,6 @@ from aerial_vpr_cl.store.files import new_file
 
 FORMAT = 1
 _KEY = "aerial_vpr_cl"
-_TAIL_PARTS = ("backbone.tail.", "aggregation.", "heads.")
 
 
 def save_trunk(path: Path, network: Network) -> None:
@@ -36,7 +35,7 @@ def save_trunk(path: Path, network: Network) -> None:
 
 def save_tail(path: Path, network: Network) -> None:
     """Write all that learns: tail, aggregation, heads and temperature, with the class table."""
-    _write(path, {**_learnt(network), "cells": torch.tensor(network.grid.cells)}, _tail_identity(network))
+    _write(path, {**network.living_tensors(), "cells": torch.tensor(network.grid.cells)}, _tail_identity(network))
 
 
 def load_network(trunk_path: Path, tail_path: Path, grid: Grid, *, device: torch.device | str = "cpu") -> Network:
@@ -78,7 +77,7 @@ def load_tail(path: Path, network: Network) -> None:
         raise ModelError(
             f"{path}: its class table is not that of the grid; the file is damaged, use another generation"
         )
-    _fill(path, _learnt(network), tensors)
+    _fill(path, network.living_tensors(), tensors)
 
 
 def read_identity(path: Path, kind: str | None = None) -> dict[str, Any]:
@@ -144,12 +143,6 @@ def _check_same(path: Path, found: Mapping[str, Any], wanted: Mapping[str, Any])
                 f"{path}: its {name.replace('_', ' ')} is {found.get(name)}, but the network's is {value}; "
                 "use the trunk and tail of one store"
             )
-
-
-def _learnt(network: Network) -> dict[str, Tensor]:
-    """Tail, aggregation, heads and temperature by name; the tensors are the network's own."""
-    state = network.state_dict()
-    return {name: value for name, value in state.items() if name.startswith(_TAIL_PARTS) or name == "temperature"}
 
 
 def _write(path: Path, tensors: dict[str, Tensor], identity: dict[str, Any]) -> None:

@@ -155,7 +155,7 @@ class Network(nn.Module):
         return [weight for weight in (self.heads.weights[group],) if weight.numel()]
 
     def living_tensors(self) -> dict[str, Tensor]:
-        """All that changes with learning, by name: tail, aggregation, heads and temperature; the network's own tensors."""
+        """All that changes with learning, by name: tail, aggregation, heads and temperature; no copies."""
         state = self.state_dict()
         return {name: value for name, value in state.items() if not name.startswith("backbone.trunk.")}
 
