@@ -1,0 +1,114 @@
+"""aerial-vpr inspect: show what a store remembers of flown missions."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aerial_vpr_cl.errors import SettingsError
+from aerial_vpr_cl.memory.buffer import ReplayBuffer
+from aerial_vpr_cl.memory.picture import PROJECTIONS, draw_retained, retained_of_mission, save_contact_sheet
+from aerial_vpr_cl.mission.bag import Mission, read_mission
+from aerial_vpr_cl.satellite.map_folder import MapFolder, open_map
+from aerial_vpr_cl.store.generations import GenerationStore
+
+HELP = """Show the replay buffer of a store: how many frames of which mission and sensor each group keeps.
+
+With --sheet the frames themselves, with --retained where the kept ones lie among all frames of a mission whose bag
+still exists, in the feature space of the frozen trunk, which no learning moves."""
+
+TRUNK_BATCH = 16
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of inspect."""
+    parser.add_argument("store", type=Path, metavar="STORE", help="directory of the store")
+    parser.add_argument("--buffer", type=Path, metavar="FILE", help="a replay.h5 (default: of the newest generation)")
+    parser.add_argument("--sheet", type=Path, metavar="PNG", help="write a contact sheet of the frames")
+    parser.add_argument("--retained", type=Path, metavar="PNG", help="write the picture of kept and other frames")
+    parser.add_argument("--mission", type=Path, nargs="+", metavar="BAG", help="missions for --retained")
+    parser.add_argument("--projection", choices=PROJECTIONS, default="tsne", help="for --retained (default: tsne)")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print the tables and write the pictures that were asked for."""
+    if bool(args.retained) != bool(args.mission):
+        raise SettingsError("--retained and --mission belong together: the picture needs the frames that were not kept")
+    folder = open_map(args.store)
+    path = args.buffer or GenerationStore(args.store).newest(grid_hash=folder.grid.hash).path / "replay.h5"
+    buffer = ReplayBuffer.load(path, folder.grid.hash)
+    print(f"{path}\n{describe(buffer)}")
+    if args.sheet:
+        save_contact_sheet(buffer, args.sheet)
+        print(f"contact sheet  {args.sheet}")
+    if args.retained:
+        missions = [read_mission(bag, folder.grid) for bag in args.mission]
+        features = trunk_features(args.store, folder, missions)
+        panels = {
+            mission.name: (rows, retained_of_mission(buffer, mission.name, mission.stamps_ns))
+            for mission, rows in zip(missions, features)
+        }
+        draw_retained(panels, args.retained, args.projection)
+        print(f"retained frames  {args.retained}")
+
+
+def describe(buffer: ReplayBuffer) -> str:
+    """Counts by group and by mission and modality, as two tables."""
+    groups = [
+        [str(number), str(len(group)), str(len({kept.label for kept in group})), str(seen)]
+        for number, (group, seen) in enumerate(zip(buffer.groups, buffer.seen))
+    ]
+    everything = [str(len(buffer)), str(len({kept.label for kept in buffer})), str(sum(buffer.seen))]
+    flown = Counter((kept.mission, kept.modality) for kept in buffer)
+    missions = [
+        [mission, modality, *(str(_count(group, mission, modality)) for group in buffer.groups), str(count)]
+        for (mission, modality), count in flown.items()
+    ]
+    limit = "" if buffer.max_bytes is None else f" of at most {buffer.max_bytes / 1e6:.1f} MB"
+    tables = [
+        f"{len(buffer)} frames, {buffer.n_bytes / 1e6:.1f} MB{limit}; {buffer.budget} places in each of "
+        f"{len(buffer.groups)} groups",
+        _table(["group", "frames", "cells", "seen"], [*groups, ["all", *everything]]),
+    ]
+    if missions:
+        names = [f"group {number}" for number in range(len(buffer.groups))]
+        tables.append(_table(["mission", "modality", *names, "all"], missions))
+        modalities = Counter(kept.modality for kept in buffer)
+        tables.append(", ".join(f"{count} {modality}" for modality, count in sorted(modalities.items())))
+    return "\n\n".join(tables)
+
+
+def trunk_features(store: Path, folder: MapFolder, missions: Sequence[Mission]) -> list[NDArray[np.float32]]:
+    """(n, d) mean over the trunk's outputs for every frame of each mission: the trunk is frozen for life."""
+    import torch  # takes seconds to import, and the tables do not need it
+
+    from aerial_vpr_cl.model.checkpoint import load_network
+
+    generation = GenerationStore(store).newest(grid_hash=folder.grid.hash)
+    network = load_network(folder.path / "trunk.safetensors", generation.path / "tail.safetensors", folder.grid)
+    found = []
+    with torch.inference_mode():
+        for mission in missions:
+            rows = []
+            for start in range(0, len(mission.frames), TRUNK_BATCH):
+                images = [frame.decode() for frame in mission.frames[start : start + TRUNK_BATCH]]
+                outputs = network.trunk_features(network.preprocess(images))
+                # ViT: (B, tokens, d); CNN: (B, d, H, W)
+                rows.append(outputs.mean(dim=1) if outputs.ndim == 3 else outputs.flatten(2).mean(dim=2))
+            found.append(torch.cat(rows).numpy() if rows else np.empty((0, 1), np.float32))
+    return found
+
+
+def _count(group: Sequence, mission: str, modality: str) -> int:
+    return sum(kept.mission == mission and kept.modality == modality for kept in group)
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in [head, *rows]]
+    return "\n".join(lines)

@@ -1,0 +1,100 @@
+"""aerial-vpr inspect: tables and pictures of what a buffer holds."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+
+from aerial_vpr_cl.commands.inspect import describe
+from aerial_vpr_cl.errors import SettingsError
+from aerial_vpr_cl.memory import picture
+from aerial_vpr_cl.memory.buffer import Observation, ReplayBuffer
+
+
+def frame(group, number, mission="sortie-1", modality="VIS"):
+    """A plain JPEG whose green says its group and whose blue says its number."""
+    bgr = np.zeros((60, 80, 3), np.uint8)
+    bgr[:] = (20 * number, 60 * group + 20, 0)
+    image = cv2.imencode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, 100])[1].tobytes()
+    return Observation(image, 10 * group + number, (0.0, 0.0), number, mission, modality)
+
+
+def flown_buffer():
+    groups = [[frame(g, n, f"sortie-{1 + n % 2}", "IR" if n == 3 else "VIS") for n in range(g + 2)] for g in range(3)]
+    return ReplayBuffer((*groups, ()), budget=20, seen=(30, 31, 32, 0))
+
+
+def test_the_tables_count_groups_missions_and_modalities():
+    text = describe(flown_buffer())
+    lines = [line.split() for line in text.splitlines()]
+    assert "9 frames" in text and "20 places in each of 4 groups" in text
+    assert ["2", "4", "4", "32"] in lines  # group 2: four frames of four cells
+    assert ["all", "9", "9", "93"] in lines
+    assert ["sortie-1", "VIS", "1", "2", "2", "0", "5"] in lines
+    assert ["sortie-2", "IR", "0", "0", "1", "0", "1"] in lines
+    assert text.endswith("1 IR, 8 VIS")
+
+
+def test_an_empty_buffer_is_described_too():
+    assert describe(ReplayBuffer.empty(4)).startswith("0 frames")
+
+
+def test_the_contact_sheet_shows_frames_in_their_colours_group_by_group():
+    sheet = picture.contact_sheet(flown_buffer())
+    tile_height = picture.THUMBNAIL_PX + picture.CAPTION_PX + picture.MARGIN_PX
+    tile_width = picture.THUMBNAIL_PX + picture.MARGIN_PX
+    assert sheet.shape == (4 * picture.CAPTION_PX + 3 * tile_height, picture.COLUMNS * tile_width, 3)
+    for group in range(3):
+        top = (group + 1) * picture.CAPTION_PX + group * tile_height
+        for number in range(group + 2):
+            seen = sheet[top + 20, number * tile_width + 20].astype(int)
+            assert np.abs(seen - [0, 60 * group + 20, 20 * number]).max() < 6
+
+
+def test_a_long_group_is_cut_and_a_broken_image_is_marked(tmp_path):
+    broken = Observation(b"no image", 1, (0, 0), 0, "Föhr", "IR")
+    buffer = ReplayBuffer(([broken] * 30,), budget=30)
+    tile_height = picture.THUMBNAIL_PX + picture.CAPTION_PX + picture.MARGIN_PX
+    assert picture.contact_sheet(buffer, per_group=13).shape[0] == picture.CAPTION_PX + 2 * tile_height
+    picture.save_contact_sheet(buffer, tmp_path / "sheet.png", per_group=13)
+    assert cv2.imread(str(tmp_path / "sheet.png")).shape[0] == picture.CAPTION_PX + 2 * tile_height
+
+
+def test_retained_frames_are_found_by_mission_and_time():
+    buffer = flown_buffer()
+    assert picture.retained_of_mission(buffer, "sortie-1", [0, 1, 2, 7]).tolist() == [True, False, True, False]
+    assert picture.retained_of_mission(buffer, "sortie-9", [0, 1]).tolist() == [False, False]
+
+
+@pytest.mark.parametrize("projection", picture.PROJECTIONS)
+@pytest.mark.parametrize("n", [0, 1, 2, 4, 40])
+def test_frames_are_projected_however_few_they_are(projection, n):
+    features = np.random.default_rng(0).normal(size=(n, 8))
+    points = picture.project(features, projection)
+    assert points.shape == (n, 2) and np.isfinite(points).all()
+    np.testing.assert_array_equal(points, picture.project(features, projection))
+
+
+def test_pca_keeps_the_distances_of_flat_features():
+    flat = np.random.default_rng(0).normal(size=(9, 2)) @ np.random.default_rng(1).normal(size=(2, 7))
+    points = picture.project(flat, "pca")
+    np.testing.assert_allclose(
+        np.linalg.norm(points[:, None] - points[None], axis=-1), np.linalg.norm(flat[:, None] - flat[None], axis=-1)
+    )
+
+
+def test_an_unknown_projection_is_answered_with_the_valid_ones():
+    with pytest.raises(SettingsError, match=r"'umap'.*tsne, pca"):
+        picture.project(np.ones((3, 3)), "umap")
+
+
+def test_the_picture_of_retained_frames_has_a_panel_a_mission(tmp_path):
+    features = np.random.default_rng(0).normal(size=(20, 8))
+    picture.draw_retained(
+        {"one": (features, np.arange(20) < 5), "two": (features[:3], [True, False, False])},
+        tmp_path / "retained.png",
+        projection="pca",
+    )
+    height, width, _ = cv2.imread(str(tmp_path / "retained.png")).shape
+    assert width == 2 * height
