@@ -12,7 +12,8 @@ from aerial_vpr_cl.simulation.noise import smooth_series
 from aerial_vpr_cl.simulation.tracks import Box, Points, TrackSettings, waypoints
 
 STEP_M = 2.0
-SLOWEST_M_S = 0.5
+SHARPEST_M = 0.05
+"""Radius at which a corner is a turn on the spot."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def plan_flight(track: TrackSettings, box: Box, frames: int, start_ns: int, rng:
     turn_rate = np.radians(track.turn_rate_deg_s)
     path, heading, radius = round_corners(corners, track.speed_m_s / turn_rate)
     steps = np.hypot(*np.diff(path, axis=0).T)
-    limit = np.clip(turn_rate * radius, SLOWEST_M_S, track.speed_m_s)
+    limit = np.minimum(turn_rate * radius, track.speed_m_s)
     speed = _bounded_acceleration(limit, steps, track.acceleration_m_s2)
     path_s = np.concatenate([[0.0], np.cumsum(2.0 * steps / (speed[:-1] + speed[1:]))])
     wander = smooth_series(len(path), 400.0 / STEP_M, rng)
@@ -106,8 +107,10 @@ def round_corners(corners: Points, radius_m: float) -> tuple[Points, NDArray[np.
         deflection = (headings[k] - headings[k - 1] + np.pi) % (2.0 * np.pi) - np.pi
         if abs(deflection) < 1e-6:
             continue
-        reach = min(radius_m * np.tan(abs(deflection) / 2.0), 0.499 * lengths[k - 1], 0.499 * lengths[k])
-        radius = max(reach / np.tan(abs(deflection) / 2.0), 1e-3)
+        opening = np.tan(abs(deflection) / 2.0)
+        # Where the route doubles back no arc of full radius fits: a tighter one, near the corner, is flown slowly.
+        reach = min(radius_m * min(opening, 2.0), 0.499 * lengths[k - 1], 0.499 * lengths[k])
+        radius = max(reach / opening, SHARPEST_M)
         count = max(8, int(np.ceil(abs(deflection) * radius / STEP_M)))
         swept = np.linspace(0.0, deflection, count + 1)
         entry = corners[k] - legs[k - 1] / lengths[k - 1] * reach

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.errors import MissionError, SettingsError
-from aerial_vpr_cl.mission.writing import MissionWriter
+from aerial_vpr_cl.mission.bag import MissionWriter
 from aerial_vpr_cl.progress import Progress, silent
 from aerial_vpr_cl.simulation.camera import Pose, develop, reach_m, take_picture
 from aerial_vpr_cl.simulation.flights import Flight, box_of, plan_flight
@@ -48,21 +48,19 @@ class Sortie:
         """(n, 2) true positions of the frames."""
         return self.flight.positions_at(self.flight.stamps_ns)
 
+    def pose(self, index: int) -> Pose:
+        """Where the camera is and looks at frame number `index`."""
+        stamp = self.flight.stamps_ns[index : index + 1]
+        pitch_deg, roll_deg, _ = self._wobble[:, index]
+        altitude_m, heading_deg = self.flight.altitudes_m_at(stamp)[0], self.flight.headings_deg_at(stamp)[0]
+        position = self.flight.positions_at(stamp)[0]
+        return Pose(position, float(altitude_m), float(heading_deg), float(pitch_deg), float(roll_deg))
+
     def frame(self, index: int) -> NDArray[np.uint8]:
         """RGB frame number `index`; each has its own noise, so any one can be made without the others."""
-        camera, flight = self.spec.camera, self.flight
-        stamp = flight.stamps_ns[index : index + 1]
-        pitch_deg, roll_deg, exposure_ev = self._wobble[:, index]
-        pose = Pose(
-            flight.positions_at(stamp)[0],
-            float(flight.altitudes_m_at(stamp)[0]),
-            float(flight.headings_deg_at(stamp)[0]),
-            float(pitch_deg),
-            float(roll_deg),
-        )
-        picture = take_picture(self.ground, camera, pose)
-        rng = _stream(self.spec, 3, index)
-        return develop(picture, camera, rng, exposure_ev=float(exposure_ev), grey=self.spec.modality == "IR")
+        picture = take_picture(self.ground, self.spec.camera, self.pose(index))
+        exposure_ev, is_grey = float(self._wobble[2, index]), self.spec.modality == "IR"
+        return develop(picture, self.spec.camera, _stream(self.spec, 3, index), exposure_ev=exposure_ev, grey=is_grey)
 
     @cached_property
     def _wobble(self) -> NDArray[np.float64]:
@@ -107,12 +105,13 @@ def simulate_mission(
 ) -> Sortie:
     """Fly a mission into a new bag at `path`; nothing is left there when it cannot be finished."""
     sortie = plan(world, spec)
-    with MissionWriter(path, name=spec.name, modality=spec.modality) as writer:
-        try:
+    writer = MissionWriter(path, name=spec.name, modality=spec.modality)
+    try:
+        with writer:
             _record(sortie, writer, raw, progress)
-        except BaseException:
-            shutil.rmtree(path, ignore_errors=True)
-            raise
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
     return sortie
 
 

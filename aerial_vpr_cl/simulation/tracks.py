@@ -11,6 +11,8 @@ from aerial_vpr_cl.settings import setting
 
 Points = NDArray[np.float64]
 KINDS = ("survey", "transit", "random", "out_and_back")
+SHORTEST_M = 20.0
+"""Even two frames make a flight."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Box:
 def waypoints(track: TrackSettings, box: Box, length_m: float, rng: np.random.Generator) -> Points:
     """(k, 2) corners of a route of the asked kind."""
     routes = {"survey": _survey, "transit": _transit, "random": _wander, "out_and_back": _out_and_back}
-    return routes[track.kind](track, box, length_m, rng)
+    return routes[track.kind](track, box, max(length_m, SHORTEST_M), rng)
 
 
 def _transit(track: TrackSettings, box: Box, length_m: float, rng: np.random.Generator) -> Points:
@@ -131,7 +133,8 @@ def _wander(track: TrackSettings, box: Box, length_m: float, rng: np.random.Gene
 
 def _out_and_back(track: TrackSettings, box: Box, length_m: float, rng: np.random.Generator) -> Points:
     """A way out and, beside it, the way back: both halves of the mission see the same cells, from opposite sides."""
-    out = _wander(track, box.inset(1.5 * track.offset_m), (length_m - track.offset_m) / 2.0, rng)
+    way_m = max((length_m - track.offset_m) / 2.0, SHORTEST_M)
+    out = _wander(track, box.inset(1.5 * track.offset_m), way_m, rng)
     side = track.offset_m if rng.random() < 0.5 else -track.offset_m
     steps = np.diff(out, axis=0)
     normals = np.stack([steps[:, 1], -steps[:, 0]], axis=1) / np.hypot(*steps.T)[:, None]

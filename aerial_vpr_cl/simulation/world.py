@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
-from scipy import ndimage
 
 from aerial_vpr_cl.settings import setting
 from aerial_vpr_cl.simulation.buildings import build_block, build_farm
 from aerial_vpr_cl.simulation.layers import FLAT_ROOF, Building, Canvas, Ground, Layers, Use
 from aerial_vpr_cl.simulation.noise import smooth_noise
 from aerial_vpr_cl.simulation.parcels import Bend, Points, densify, divide, long_axis, polygon_area, split
+from aerial_vpr_cl.simulation.trees import grow_trees
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ class _Builder:
             second_half=self.second_half.astype(bool),
             building=self.building,
             roof_aspect=self.roof_aspect,
-            tree_m=self._trees(),
+            tree_m=grow_trees(self.ground, self.building, self.hedge, self.settings.resolution_m, self.rng),
             parcel_use=np.array(self.uses, np.uint8),
             parcel_furrow_deg=np.array(self.furrows, np.float32),
             building_height_m=np.array([0.0, *(b.height_m for b in self.buildings)], np.float32),
@@ -238,28 +237,3 @@ class _Builder:
             azimuth = np.degrees(np.arctan2(slope[0], slope[1])) % 360.0
             half = np.array([eave[0], eave[1], ridge[1], ridge[0]])
             self.canvas.fill(self.roof_aspect, half, round(azimuth / 360.0 * 254.0))
-
-    def _trees(self) -> NDArray[np.float32]:
-        """Crowns: closed in the forest, in rows in hedges and river banks, scattered in gardens and meadows."""
-        shape, resolution = self.canvas.shape, self.settings.resolution_m
-        water_edge = cv2.dilate((self.ground == Ground.WATER).astype(np.uint8), np.ones((7, 7), np.uint8))
-        clumps = smooth_noise(shape, 60.0 / resolution, self.rng, octaves=2)
-        density = np.zeros(shape, np.float32)
-        for kind, trees_per_ha in ((Ground.YARD, 16.0), (Ground.MEADOW, 2.5), (Ground.PAVED, 3.0)):
-            density[self.ground == kind] = trees_per_ha
-        density *= np.clip(1.0 + clumps, 0.0, 3.0)
-        density[(water_edge > 0) & (clumps > 0)] = 90.0
-        density[self.hedge > 0] = 170.0
-        density[self.ground == Ground.FOREST] = 190.0
-        bare = np.isin(self.ground, (Ground.WATER, Ground.ROAD, Ground.RAIL, Ground.TRACK)) | (self.building > 0)
-        density[bare] = 0.0
-        stems = self.rng.random(shape, np.float32) < density * (resolution**2 / 1e4)
-        height = np.where(stems, self.rng.uniform(6.0, 20.0, shape).astype(np.float32), 0.0).astype(np.float32)
-        # A crown is a dome about as wide as half the tree is high.
-        spread = max(1.0, 3.2 / resolution)
-        crowns = cv2.GaussianBlur(
-            ndimage.grey_dilation(height, size=3 if resolution <= 3.0 else 1), (0, 0), spread * 0.55
-        )
-        crowns[crowns < 2.0] = 0.0
-        crowns[bare & ((crowns < 9.0) | (self.building > 0))] = 0.0
-        return np.ascontiguousarray(crowns, np.float32)
