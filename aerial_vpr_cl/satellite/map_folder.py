@@ -127,6 +127,14 @@ def open_map(store: Path, *, memory_budget_mb: int = 2048) -> MapFolder:
     return MapFolder(folder, grid, load_settings(PatchSettings, facts["settings"]), facts, memory_budget_mb)
 
 
+def add_files(store: Path, names: Sequence[str]) -> None:
+    """List files that base training put into the map folder in its manifest, so that damage to them is noticed."""
+    folder = Path(store) / MAP_FOLDER
+    manifest = read_manifest(folder)
+    facts = {name: value for name, value in manifest.items() if name not in ("files", "sha256", "format")}
+    write_manifest(folder, [*manifest["files"], *names], **facts)
+
+
 def _holds_already(folder: Path, facts: dict[str, Any]) -> bool:
     """Whether the folder holds this very map, whole; MapError where it must not be replaced."""
     manifest = read_manifest(folder)

@@ -1,0 +1,42 @@
+"""aerial-vpr adapt: Learn-and-Dispose on missions."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from aerial_vpr_cl.errors import AerialVprError
+from aerial_vpr_cl.learning.adapt import AdaptSettings, adapt
+from aerial_vpr_cl.progress import ProgressBar
+from aerial_vpr_cl.settings import add_arguments as add_settings
+from aerial_vpr_cl.settings import from_arguments
+from aerial_vpr_cl.store.generations import GenerationStore
+
+HELP = """Learn from missions: adapt the network to each, choose what the replay buffer keeps, commit the next
+generation, and then DELETE the raw mission (--keep-raw keeps it). Without missions, those waiting in
+STORE/missions are learnt. Interrupting leaves the old generation and the mission as they were."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the verb."""
+    parser.add_argument("store", type=Path, help="store made by build-map and train-base")
+    parser.add_argument(
+        "missions", type=Path, nargs="*", metavar="MISSION", help="bag directories, learnt in this order"
+    )
+    parser.add_argument("--settings", type=Path, help="YAML file with the options below; options given here win")
+    add_settings(parser, AdaptSettings)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Adapt and print a line for each mission."""
+    settings = from_arguments(args, AdaptSettings, args.settings)
+    missions = args.missions or GenerationStore(args.store).waiting_missions()
+    if not missions:
+        print(f"{args.store}: no mission is waiting")
+        return
+    reports = adapt(args.store, missions, settings, ProgressBar())
+    for report in reports:
+        print(report.summary())
+    failed = [report.mission for report in reports if not report.committed]
+    if failed:
+        raise AerialVprError(f"not learnt: {', '.join(failed)}")

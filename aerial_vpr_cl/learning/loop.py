@@ -1,0 +1,182 @@
+"""The learning loop that every method shares: mixed batches over cached trunk outputs, groups by epoch."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.learning.augmentation import augment
+from aerial_vpr_cl.learning.batches import CURRENT, EXEMPLAR, BatchSizes, PlannedBatch, Sources, plan_batches, views_of
+from aerial_vpr_cl.learning.methods.base import Batch, Method
+from aerial_vpr_cl.learning.optimisers import Optimisers
+from aerial_vpr_cl.learning.recipes import Recipe
+from aerial_vpr_cl.learning.trunk_cache import Key, TrunkCache
+from aerial_vpr_cl.memory.buffer import Observation
+from aerial_vpr_cl.mission.image_decoding import decode_compressed
+from aerial_vpr_cl.model.network import Network
+from aerial_vpr_cl.progress import Progress, silent
+from aerial_vpr_cl.satellite.exemplars import ExemplarMemory
+from aerial_vpr_cl.satellite.raster import SatelliteMap
+from aerial_vpr_cl.settings import setting
+
+
+@dataclass(frozen=True)
+class LearnSettings:
+    """How long and on how many views a mission is learnt."""
+
+    cycles: int = setting(15, "passes over the mission; each goes through all groups", low=1)
+    views: int = setting(4, "augmented views of every image; each passes the trunk once", low=1)
+    batch_current: int = setting(20, "samples a step from the current mission", low=1)
+    batch_exemplar: int = setting(10, "samples a step from the satellite exemplars", low=0)
+    batch_replay: int = setting(10, "samples a step from the replay buffer", low=0)
+    cache_mb: int = setting(
+        4096, "most disk space for cached trunk outputs; 0 runs the plain loop without a cache", low=0
+    )
+    tail_rate: float | None = setting(None, "learning rate of the tail; unset: the backbone's recipe")
+    head_rate: float | None = setting(None, "learning rate of the heads; unset: the backbone's recipe")
+    seed: int = setting(0, "fixes everything that is drawn", low=0)
+
+
+@dataclass(frozen=True)
+class Memories:
+    """What is learnt from beside the current mission. Exemplars read from the raster, or carry their own pixels."""
+
+    exemplars: ExemplarMemory | None
+    satellite: SatelliteMap | None
+    replay: Sequence[Observation]
+
+
+@dataclass(frozen=True)
+class LearnReport:
+    """What happened during learning."""
+
+    steps: int
+    epoch_losses: tuple[float, ...]
+
+
+def learn(
+    network: Network,
+    grid: Grid,
+    current: Sequence[Observation],
+    memories: Memories,
+    method: Method,
+    recipe: Recipe,
+    settings: LearnSettings,
+    *,
+    progress: Progress = silent,
+    cache_folder: Path | None = None,
+) -> LearnReport:
+    """Adapt tail and heads in place to the current observations, with the method's losses (paper, section 4.3)."""
+    exemplars = memories.exemplars if method.uses_exemplars else None
+    replay = memories.replay if method.strategy is not None else ()
+    plan = _plan(grid, current, exemplars, replay, settings)
+    draw = _ViewMaker(network.input_size, current, exemplars, memories.satellite, replay, recipe, settings.seed)
+    optimisers = Optimisers(network, settings.tail_rate or recipe.tail_rate, settings.head_rate or recipe.head_rate)
+    epochs: list[list[float]] = []
+    with TrunkCache(network, draw, capacity_bytes=settings.cache_mb << 20, folder=cache_folder) as cache:
+        cache.prepare(views_of(plan), progress)
+        network.train()
+        done = 0
+        for cycle in _cycles(plan, grid.n_groups):
+            cycle_start = len(epochs)
+            for epoch in cycle:
+                method.begin_epoch(network, epoch[0].group)
+                epochs.append([])
+                for planned in epoch:
+                    batch = _load(planned, cache, draw, network)
+                    loss = method.loss(network, batch)
+                    optimisers.step(loss, planned.group)
+                    method.after_step(network, batch)
+                    epochs[-1].append(float(loss.detach()))
+                    done += 1
+                    progress("learn", done, len(plan), loss=epochs[-1][-1])
+                optimisers.end_head_epoch(epoch[0].group, float(np.mean(epochs[-1])))
+            optimisers.end_cycle(float(np.mean([loss for losses in epochs[cycle_start:] for loss in losses])))
+    network.eval()
+    return LearnReport(len(plan), tuple(float(np.mean(losses)) for losses in epochs))
+
+
+def _cycles(plan: list[PlannedBatch], n_groups: int) -> list[list[list[PlannedBatch]]]:
+    """The plan as cycles over the groups, each of epochs, each of batches."""
+    cycles = itertools.groupby(plan, key=lambda planned: planned.epoch // n_groups)
+    return [
+        [list(epoch) for _, epoch in itertools.groupby(cycle, key=lambda planned: planned.epoch)] for _, cycle in cycles
+    ]
+
+
+def _plan(
+    grid: Grid,
+    current: Sequence[Observation],
+    exemplars: ExemplarMemory | None,
+    replay: Sequence[Observation],
+    settings: LearnSettings,
+) -> list[PlannedBatch]:
+    none = np.empty(0, np.int64)
+    sources = Sources(
+        current=np.array([observation.label for observation in current], np.int64),
+        exemplar=none if exemplars is None or not settings.batch_exemplar else exemplars.labels,
+        replay=np.array([observation.label for observation in replay if settings.batch_replay], np.int64),
+        group_of_class=grid.groups,
+        n_groups=grid.n_groups,
+    )
+    sizes = BatchSizes(settings.batch_current, settings.batch_exemplar, settings.batch_replay)
+    rng = np.random.default_rng([settings.seed, 0])
+    return plan_batches(sources, sizes, epochs=settings.cycles * grid.n_groups, n_views=settings.views, rng=rng)
+
+
+class _ViewMaker:
+    """Renders the view of a key; the same key always gives the same pixels."""
+
+    def __init__(
+        self,
+        size_px: int,
+        current: Sequence[Observation],
+        exemplars: ExemplarMemory | None,
+        satellite: SatelliteMap | None,
+        replay: Sequence[Observation],
+        recipe: Recipe,
+        seed: int,
+    ) -> None:
+        self.size_px = size_px
+        self.current = current
+        self.exemplars = exemplars
+        self.satellite = satellite
+        self.replay = replay
+        self.recipe = recipe
+        self.seed = seed
+
+    def __call__(self, key: Key) -> NDArray[np.uint8]:
+        source, index, _ = key
+        rng = np.random.default_rng([self.seed, 1, *key])
+        if source == EXEMPLAR:
+            assert self.exemplars is not None
+            # Read larger than the input so that the random crop does not enlarge.
+            image = self.exemplars.read(np.array([index]), round(1.25 * self.size_px), self.satellite)[0]
+        else:
+            image = decode_compressed((self.current if source == CURRENT else self.replay)[index].image)
+        return augment(image, self.size_px, rng, self.recipe.augmentation, turn=source == EXEMPLAR)
+
+    def label(self, source: int, index: int) -> int:
+        """Class of an image of a source."""
+        if source == EXEMPLAR:
+            assert self.exemplars is not None
+            return int(self.exemplars.labels[index])
+        return (self.current if source == CURRENT else self.replay)[index].label
+
+
+def _load(planned: PlannedBatch, cache: TrunkCache, draw: _ViewMaker, network: Network) -> Batch:
+    keys = [(source, image, view) for source, views in enumerate(planned.views) for image, view in views.tolist()]
+    return Batch(
+        group=planned.group,
+        trunk=cache(keys),
+        labels=torch.tensor([draw.label(source, image) for source, image, _ in keys], device=network.device),
+        source=torch.tensor([source for source, _, _ in keys], device=network.device),
+        replayed=[draw.replay[image] for image, _ in planned.views[2].tolist()],
+    )

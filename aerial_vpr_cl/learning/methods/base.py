@@ -1,0 +1,88 @@
+"""What a continual-learning method is: the losses of a step and the memory it keeps. Everything else is shared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from aerial_vpr_cl.learning.batches import CURRENT, EXEMPLAR, REPLAY
+from aerial_vpr_cl.memory.buffer import Observation
+from aerial_vpr_cl.model.network import Network
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A mixed batch on the device, all of one group; rows stand in the order current, exemplar, replay."""
+
+    group: int
+    trunk: Tensor  # (n, ...) trunk outputs
+    labels: Tensor  # (n,) class ids
+    source: Tensor  # (n,) CURRENT, EXEMPLAR or REPLAY
+    replayed: Sequence[Observation]  # the observations behind the replay rows, with their stored logits and features
+
+    def of(self, source: int) -> Tensor:
+        """(n,) mask of the rows of one source."""
+        return self.source == source
+
+
+@dataclass(frozen=True)
+class MissionStep:
+    """Where in the sequence of missions a method stands when a mission begins."""
+
+    number: int  # k of the paper, from 1
+    mission: str
+    past_missions: tuple[str, ...]
+
+
+class Method:
+    """Base of all methods. Subclasses set the class attributes and override `loss`; the hooks are optional."""
+
+    name = ""
+    uses_exemplars = True
+    strategy: str | None = None  # name of the memory's selection strategy; None keeps no replay buffer
+    stores_logits = False  # observations carry the own head's s·cos of when they entered the buffer
+    stores_features = False
+
+    def __init__(self, *, exemplar_weight: float = 1.0, replay_weight: float = 1.0) -> None:
+        self.exemplar_weight = exemplar_weight  # λ_EX
+        self.replay_weight = replay_weight  # λ_ER
+
+    def begin_mission(self, network: Network, step: MissionStep) -> None:
+        """Called once before the first step of a mission."""
+
+    def begin_epoch(self, network: Network, group: int) -> None:
+        """Called before every epoch with the group that becomes active."""
+
+    def loss(self, network: Network, batch: Batch) -> Tensor:
+        """The scalar that a step minimises."""
+        raise TypeError(f"{type(self).__name__} defines no loss")
+
+    def after_step(self, network: Network, batch: Batch) -> None:
+        """Called after every optimiser step, for methods with optimisers of their own."""
+
+    def classification_loss(self, network: Network, batch: Batch, features: Tensor) -> Tensor:
+        """Mean CE(current) + λ_EX mean CE(M_EX) + λ_ER mean CE(replay): the paper's L_total (section 4.3)."""
+        losses = network.heads.cross_entropy(features, batch.labels, batch.group)
+        total = losses.new_zeros(())
+        weights = {CURRENT: 1.0, EXEMPLAR: self.exemplar_weight, REPLAY: self.replay_weight}
+        for source, weight in weights.items():
+            rows = batch.of(source)
+            if bool(rows.any()):
+                total = total + weight * losses[rows].mean()
+        return total
+
+
+def frozen_copy(network: Network) -> Network:
+    """The network as a teacher: same trunk, copied tail and heads without gradients."""
+    teacher = network.copy_living_parts()
+    for parameter in teacher.parameters():
+        parameter.requires_grad_(False)
+    return teacher.eval()
+
+
+def stored(observations: Sequence[Observation], what: str, device: torch.device) -> Tensor:
+    """Stack the stored `logits` or `feature` of replayed observations."""
+    return torch.stack([torch.as_tensor(getattr(observation, what)) for observation in observations]).to(device)

@@ -1,0 +1,21 @@
+"""The paper's framework: current mission, static exemplars and replay, with any selection strategy."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from aerial_vpr_cl.learning.methods.base import Batch, Method
+from aerial_vpr_cl.model.network import Network
+
+
+class Replay(Method):
+    """Heterogeneous memory with the strategy that decides what the replay buffer keeps (sections 4.2 to 4.4)."""
+
+    name = "replay"
+
+    def __init__(self, strategy: str = "dbs_hybrid", **weights: float) -> None:
+        super().__init__(**weights)
+        self.strategy = strategy
+
+    def loss(self, network: Network, batch: Batch) -> Tensor:
+        return self.classification_loss(network, batch, network.features_of_trunk(batch.trunk))

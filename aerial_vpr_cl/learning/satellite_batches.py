@@ -1,0 +1,101 @@
+"""Training and held-out views of the satellite map, read from the raster as they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aerial_vpr_cl.geo.grid import NO_CLASS
+from aerial_vpr_cl.learning.augmentation import augment
+from aerial_vpr_cl.learning.recipes import Recipe
+from aerial_vpr_cl.satellite.map_folder import MapFolder
+
+Result = TypeVar("Result")
+
+READ_MARGIN = 1.25
+"""Patches are read this much finer than the network's input, so that random crops do not enlarge."""
+
+
+@dataclass(frozen=True)
+class LabelledViews:
+    """(n, S, S, 3) uint8 RGB views, their classes and where their centres lie."""
+
+    images: NDArray[np.uint8]
+    labels: NDArray[np.int64]
+    positions: NDArray[np.float64]
+
+
+class SatelliteBatches:
+    """Batches of one group, drawn class first so that every cell counts the same.
+
+    The batch of a step depends on the seed and the step alone: any number of processes, and a run that was
+    interrupted, sees the same ones.
+    """
+
+    def __init__(self, folder: MapFolder, recipe: Recipe, size_px: int, batch: int, seed: int) -> None:
+        self.folder = folder
+        self.recipe = recipe
+        self.size_px = size_px
+        self.batch = batch
+        self.seed = seed
+        order = np.argsort(folder.patches.labels, kind="stable")
+        starts = np.searchsorted(folder.patches.labels[order], np.arange(folder.grid.n_classes))
+        self._rows_of_class = np.split(order, starts[1:])
+
+    def read(self, step: int, group: int, rank: int = 0, world: int = 1) -> LabelledViews:
+        """The share of one process in the batch of a step: every world-th view, from its rank on."""
+        patches, grid = self.folder.patches, self.folder.grid
+        rng = np.random.default_rng([self.seed, step])
+        classes = rng.choice(grid.classes_of_group(group), self.batch)
+        rows = np.array([rng.choice(self._rows_of_class[label]) for label in classes])
+        centres, angles = patches.centres[rows], patches.angles_deg[rows]
+        footprints = patches.footprint_m * rng.uniform(*self.recipe.zoom, len(rows))
+        if self.recipe.jitter:
+            settings = self.folder.settings
+            angles = angles + rng.uniform(-180, 180, len(rows)) / settings.rotations
+            moved = centres + rng.uniform(-0.5, 0.5, (len(rows), 2)) * settings.stride_m
+            centres = np.where((grid.class_of(moved) == classes)[:, None], moved, centres)
+        mine = slice(rank, None, world)
+        read_px = round(READ_MARGIN * self.size_px)
+        images, _ = self.folder.satellite.read_patches(centres[mine], angles[mine], footprints[mine], read_px)
+        how = self.recipe.augmentation
+        places = range(rank, len(rows), world)
+        views = [
+            augment(image, self.size_px, np.random.default_rng([self.seed, step, place]), how)
+            for place, image in zip(places, images)
+        ]
+        return LabelledViews(np.stack(views), classes[mine], centres[mine])
+
+
+def held_out_views(
+    folder: MapFolder, size_px: int, count: int, seed: int, zoom: tuple[float, float] = (0.8, 1.25)
+) -> LabelledViews:
+    """Unseen views of the map: anywhere, any heading, another scale; never read in training."""
+    rng = np.random.default_rng([seed, 0, 0, 0])
+    patches = folder.patches
+    rows = rng.integers(len(patches), size=4 * count)
+    centres = patches.centres[rows] + rng.uniform(-0.5, 0.5, (len(rows), 2)) * folder.settings.stride_m
+    angles = rng.uniform(0, 360, len(rows))
+    footprints = patches.footprint_m * rng.uniform(*zoom, len(rows))
+    labels = folder.grid.class_of(centres)
+    chosen = np.flatnonzero(labels != NO_CLASS)[: 2 * count]
+    images, valid = folder.satellite.read_patches(centres[chosen], angles[chosen], footprints[chosen], size_px)
+    whole = np.flatnonzero(valid >= 1 - folder.settings.max_nodata)[:count]
+    return LabelledViews(images[whole], labels[chosen[whole]], centres[chosen[whole]])
+
+
+def read_ahead(tasks: Iterator[Callable[[], Result]], workers: int, depth: int = 4) -> Iterator[Result]:
+    """Results of the tasks in order, computed by threads a few ahead of the one that is asked for."""
+    with ThreadPoolExecutor(workers) as pool:
+        waiting = []
+        for task in tasks:
+            waiting.append(pool.submit(task))
+            if len(waiting) >= depth:
+                yield waiting.pop(0).result()
+        for future in waiting:
+            yield future.result()

@@ -1,0 +1,105 @@
+"""Select: which observations the replay buffer keeps after a mission (paper, sections 4.1 and 4.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.learning.methods.base import Method
+from aerial_vpr_cl.memory.buffer import Observation, ReplayBuffer
+from aerial_vpr_cl.memory.strategies import Pool, select
+from aerial_vpr_cl.mission.image_decoding import decode_compressed
+from aerial_vpr_cl.model.network import Network
+from aerial_vpr_cl.progress import Progress, silent
+
+FEATURE_BATCH = 32
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """What the adapted network says of observations, unaugmented."""
+
+    features: NDArray[np.float32]  # (n, d), L2-normalised
+    scores: NDArray[np.float32]  # (n, C) cosines of all heads
+    losses: NDArray[np.float32]  # (n,) cross-entropy of the own head, without margin
+
+
+def embed(
+    network: Network, observations: Sequence[Observation], progress: Progress = silent, phase: str = "embed"
+) -> Embedding:
+    """Features, scores and margin-free losses of whole images."""
+    features, scores, losses = [], [], []
+    with torch.inference_mode():
+        for start in range(0, len(observations), FEATURE_BATCH):
+            part = observations[start : start + FEATURE_BATCH]
+            images = network.preprocess([decode_compressed(observation.image) for observation in part])
+            z = network.features(images)
+            labels = torch.tensor([observation.label for observation in part], device=network.device)
+            groups = network.heads.group_of_class[labels]
+            loss = z.new_zeros(len(part))
+            for group in groups.unique().tolist():
+                rows = groups == group
+                loss[rows] = network.heads.cross_entropy(z[rows], labels[rows], group, margin=False)
+            features.append(z.cpu().numpy())
+            scores.append(network.heads.cosines(z).cpu().numpy())
+            losses.append(loss.cpu().numpy())
+            progress(phase, min(start + FEATURE_BATCH, len(observations)), len(observations))
+    if not features:
+        empty = np.empty((0, network.feature_dim), np.float32)
+        return Embedding(empty, np.empty((0, network.grid.n_classes), np.float32), np.empty(0, np.float32))
+    return Embedding(np.concatenate(features), np.concatenate(scores), np.concatenate(losses))
+
+
+def select_replay(
+    network: Network,
+    grid: Grid,
+    current: Sequence[Observation],
+    buffer: ReplayBuffer,
+    method: Method,
+    rng: np.random.Generator,
+    progress: Progress = silent,
+) -> ReplayBuffer:
+    """The next replay buffer: per group, Φ(P_k, q, B) over the stored and the new observations (equation 1)."""
+    if method.strategy is None:
+        return buffer
+    candidates = [*buffer, *current]
+    embedding = embed(network, candidates, progress, "select")
+    n_stored = len(candidates) - len(current)
+    labels = np.array([candidate.label for candidate in candidates], np.int64)
+    groups = grid.groups[labels]
+    for group in range(grid.n_groups):
+        rows = np.flatnonzero(groups == group)  # stored ones first, then the mission in time order
+        pool = Pool(
+            features=embedding.features[rows],
+            labels=labels[rows],
+            prototypes=network.heads.prototypes(torch.from_numpy(labels[rows]).to(network.device)).cpu().numpy(),
+            losses=embedding.losses[rows],
+            missions=np.array([candidates[row].mission for row in rows]),
+            n_stored=int((rows < n_stored).sum()),
+            seen=buffer.seen[group],
+        )
+        chosen = rows[select(method.strategy, pool, buffer.budget, rng)]
+        kept = [
+            candidates[row] if row < n_stored else _entering(candidates[row], row, embedding, network, method, group)
+            for row in chosen
+        ]
+        buffer = buffer.replace_group(group, kept, seen=buffer.seen[group] + int((rows >= n_stored).sum()))
+    return buffer
+
+
+def _entering(
+    observation: Observation, row: int, embedding: Embedding, network: Network, method: Method, group: int
+) -> Observation:
+    """A new observation with what its method wants remembered of this moment."""
+    logits = feature = None
+    if method.stores_logits:
+        own = network.grid.classes_of_group(group)
+        logits = (network.heads.scale * embedding.scores[row, own]).astype(np.float32)
+    if method.stores_features:
+        feature = embedding.features[row].astype(np.float32)
+    return replace(observation, logits=logits, feature=feature)
