@@ -14,8 +14,10 @@ from aerial_vpr_cl.errors import AerialVprError, Cancelled, MissionError, Settin
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.geo.projection import Projection
 from aerial_vpr_cl.mission.bag import read_mission
+from aerial_vpr_cl.mission.split import split_halves
 from aerial_vpr_cl.simulation.appearance import SEASONS, Appearance, scene_of, sun_of
 from aerial_vpr_cl.simulation.camera import CameraSettings, Pose, footprint, reach_m, take_picture
+from aerial_vpr_cl.simulation.flights import box_of, plan_flight
 from aerial_vpr_cl.simulation.gnss import GnssSettings
 from aerial_vpr_cl.simulation.ground import ArrayGround
 from aerial_vpr_cl.simulation.infrared import temperatures
@@ -330,6 +332,22 @@ def test_the_camera_never_sees_past_the_border_of_the_world(world):
     corners = np.concatenate([footprint(camera, sortie.pose(k)) for k in range(120)])
     west, south, east, north = world.bounds
     assert (corners >= (west, south)).all() and (corners <= (east, north)).all()
+
+
+@pytest.mark.parametrize("scale", [0.2, 1.0])
+def test_the_tested_half_of_a_sequence_mission_flies_over_cells_of_the_learnt_half(scale):
+    scenario = load_scenario(DEMO)
+    bounds = ProceduralWorld(scenario.world).bounds
+    known = []
+    for mission in scenario.missions:
+        if mission.role == "sequence":
+            track, frames = mission.track, mission.scaled(scale).frames
+            box = box_of(bounds, track, reach_m(mission.camera, track.altitude_m))
+            flight = plan_flight(track, box, frames, 0, np.random.default_rng(0))
+            cells = np.floor(flight.positions_at(flight.stamps_ns) / 200.0).astype(int).tolist()
+            learnt, tested = split_halves(frames)
+            known += [cell in cells[learnt] for cell in cells[tested]]
+    assert np.mean(known) > 0.75
 
 
 def test_scaling_rounds_and_never_goes_below_24_frames():

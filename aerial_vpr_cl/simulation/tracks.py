@@ -27,7 +27,7 @@ class TrackSettings:
     acceleration_m_s2: float = setting(2.5, "how hard it brakes and speeds up", low=0.1, high=20.0)
     spacing_m: float = setting(30.0, "distance between frames at cruise speed; gives the length of the route", low=1.0)
     leg_m: float = setting(450.0, "typical straight leg of random and out_and_back", low=50.0)
-    offset_m: float = setting(60.0, "out_and_back: how far beside the way out the way back lies", low=1.0)
+    offset_m: float = setting(35.0, "out_and_back: how far beside the way out the way back lies", low=1.0)
     line_spacing_m: float = setting(120.0, "survey: distance between lines", low=5.0)
     area: tuple[float, ...] = setting((0.0, 0.0, 1.0, 1.0), "part of the world: west, south, east, north as shares")
 
