@@ -216,7 +216,8 @@ def test_a_virtual_raster_is_written_out_and_reads_the_same(tmp_path):
     write_raster(tmp_path / "deep.tif", deep, pixel=2.0, nodata=0)
     virtual = tmp_path / "deep.vrt"
     rasterio.shutil.copy(tmp_path / "deep.tif", virtual, driver="VRT")
-    built = build_map(virtual, tmp_path / "store", SETTINGS, bands=[4, 2, 1])
+    build_map(virtual, tmp_path / "store", SETTINGS, bands=[4, 2, 1])
+    built = open_map(tmp_path / "store")
     source = SatelliteMap.open(tmp_path / "deep.tif", bands=[4, 2, 1])
     assert built.satellite.bands == (1, 2, 3)
     assert built.satellite.value_range == source.value_range

@@ -88,7 +88,7 @@ def build_map(
     learnt from the map: what was learnt would no longer mean the same ground.
     """
     satellite = SatelliteMap.open(raster, bands=bands, epsg=epsg)
-    grid, _ = lay_patches(satellite, settings, progress)
+    grid, patches = lay_patches(satellite, settings, progress)
     local = Path(raster).is_file()
     facts = {
         "grid_hash": grid.hash,
@@ -111,7 +111,9 @@ def build_map(
     files, stored_bands = store_raster(raster, folder, satellite.bands, link=link, progress=progress)
     replace_file(folder / GRID_FILE, json.dumps(grid.to_dict()).encode())
     write_manifest(folder, [GRID_FILE, *files], bands=stored_bands, **facts)
-    return open_map(store)
+    built = open_map(store)
+    built.__dict__.update(satellite=satellite, patches=patches)  # a large raster is not read twice
+    return built
 
 
 def open_map(store: Path, *, memory_budget_mb: int = 2048) -> MapFolder:

