@@ -27,14 +27,14 @@ def best_first(candidates, utility):
     return sorted(candidates, key=lambda i: (-utility[i], i))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(scored_classes())
 def test_global_takes_the_highest_utilities(case):
     labels, utility, budget = case
     assert allocation.global_top(utility, budget).tolist() == best_first(range(len(labels)), utility)[:budget]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(scored_classes())
 def test_min_guarantee_is_equation_7(case):
     labels, utility, budget = case
@@ -49,7 +49,7 @@ def test_min_guarantee_is_equation_7(case):
     assert allocation.min_guarantee(labels, utility, budget).tolist() == expected
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(scored_classes())
 def test_round_robin_lets_every_class_give_its_best_in_turn(case):
     labels, utility, budget = case
@@ -60,7 +60,7 @@ def test_round_robin_lets_every_class_give_its_best_in_turn(case):
     assert allocation.round_robin(labels, utility, budget).tolist() == expected[:budget]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(scored_classes())
 def test_round_robin_shares_differ_by_at_most_one_unless_a_class_has_run_out(case):
     labels, utility, budget = case
@@ -70,7 +70,7 @@ def test_round_robin_shares_differ_by_at_most_one_unless_a_class_has_run_out(cas
         assert shares[c] == sizes[c] or shares[c] >= max(shares.values(), default=0) - 1
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(scored_classes(), st.sampled_from([0.0, 0.05, 0.25, 0.5, 1.0]))
 def test_trimming_is_equation_10_with_numpys_linear_quantile(case, ratio):
     labels, score, _ = case
@@ -115,7 +115,7 @@ def vectors_and_start(draw):
     return normalise(features), named["eligible"], named["retained"], draw(st.integers(0, n + 1))
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(vectors_and_start(), st.integers(1, 8))
 def test_k_center_is_equation_11_whatever_the_block(case, block_size):
     assert allocation.k_center(*case, block_size).tolist() == naive_k_center(*case)

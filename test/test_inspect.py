@@ -5,11 +5,20 @@ from __future__ import annotations
 import cv2
 import numpy as np
 import pytest
+from synthetic_rasters import write_raster
 
+from aerial_vpr_cl.cli import main
 from aerial_vpr_cl.commands.inspect import describe
 from aerial_vpr_cl.errors import SettingsError
 from aerial_vpr_cl.memory import picture
 from aerial_vpr_cl.memory.buffer import Observation, ReplayBuffer
+from aerial_vpr_cl.mission.bag import MissionWriter, read_mission
+from aerial_vpr_cl.model.checkpoint import save_tail, save_trunk
+from aerial_vpr_cl.model.network import Network, NetworkSettings
+from aerial_vpr_cl.model.weights import RANDOM
+from aerial_vpr_cl.satellite.map_folder import build_map
+from aerial_vpr_cl.satellite.patches import PatchSettings
+from aerial_vpr_cl.store.generations import GenerationStore
 
 
 def frame(group, number, mission="sortie-1", modality="VIS"):
@@ -98,3 +107,52 @@ def test_the_picture_of_retained_frames_has_a_panel_a_mission(tmp_path):
     )
     height, width, _ = cv2.imread(str(tmp_path / "retained.png")).shape
     assert width == 2 * height
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A store with a map, a network of random weights and a buffer that kept every third frame of a mission."""
+    raster = write_raster(tmp_path / "map.tif", np.random.default_rng(0).integers(1, 255, (500, 500, 3), np.uint8))
+    settings = PatchSettings(cell_side_m=100, footprint_m=80, stride_m=50, rotations=1)
+    folder = build_map(raster, tmp_path / "store", settings)
+    network = Network.build(
+        NetworkSettings(backbone="tf_efficientnet_lite0", input_size=64), folder.grid, weights=RANDOM
+    )
+    save_trunk(folder.path / "trunk.safetensors", network)
+    with MissionWriter(tmp_path / "bag", name="sortie", modality="IR") as writer:
+        for number in range(9):
+            stamp_ns = 1_700_000_000_000_000_000 + number * 10**9
+            position = folder.grid.centres[0] + [0, 20.0 * number]
+            writer.write_fix(stamp_ns, *np.ravel(folder.grid.projection.to_wgs84(position)).tolist())
+            writer.write_image(stamp_ns, frame(number % 4, number).image)
+    mission = read_mission(tmp_path / "bag", folder.grid)
+    buffer = ReplayBuffer.empty(folder.grid.n_groups)
+    for group in range(folder.grid.n_groups):
+        kept = [
+            Observation(flown.image, int(label), flown.position, flown.stamp_ns, mission.name, mission.modality)
+            for flown, label in list(zip(mission.frames, mission.labels(folder.grid)))[::3]
+            if folder.grid.groups[label] == group
+        ]
+        buffer = buffer.replace_group(group, kept, seen=len(kept))
+    with GenerationStore.create(tmp_path / "store").draft() as draft:
+        save_tail(draft.path / "tail.safetensors", network)
+        buffer.save(draft.path / "replay.h5", folder.grid.hash)
+        draft.commit(["tail.safetensors", "replay.h5"], grid_hash=folder.grid.hash)
+    return tmp_path
+
+
+def test_the_verb_shows_the_newest_buffer_and_draws_its_pictures(store, capsys):
+    pictures = ["--sheet", store / "sheet.png", "--retained", store / "retained.png", "--mission", store / "bag"]
+    assert main([str(word) for word in ["inspect", store / "store", *pictures]]) == 0
+    shown = capsys.readouterr().out
+    assert "3 frames" in shown and "sortie" in shown and shown.count("3 IR") == 1
+    assert cv2.imread(str(store / "sheet.png")) is not None
+    assert cv2.imread(str(store / "retained.png")) is not None
+
+
+def test_the_verb_reads_the_buffer_it_is_given_and_says_what_is_wrong(store, capsys):
+    ReplayBuffer.empty(4).save(store / "other.h5", "f" * 64)
+    assert main(["inspect", str(store / "store"), "--buffer", str(store / "other.h5")]) == 1
+    assert "belongs to the grid ffffffffffff" in capsys.readouterr().err
+    assert main(["inspect", str(store / "store"), "--retained", str(store / "retained.png")]) == 1
+    assert "--mission" in capsys.readouterr().err

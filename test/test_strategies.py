@@ -114,7 +114,7 @@ REFERENCED = [name for name in STRATEGIES if name not in ("random", "reservoir",
 
 
 @pytest.mark.parametrize("name", REFERENCED)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(pools())
 def test_strategy_equals_the_reference_on_pools_full_of_ties(name, case):
     pool, budget = case
@@ -128,7 +128,7 @@ def test_strategy_equals_the_reference_on_a_larger_pool(name, budget):
     assert select(name, pool, budget, np.random.default_rng(0)).tolist() == Reference(pool).select(name, budget)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(pools(), st.integers(0, 2**32 - 1))
 def test_every_strategy_returns_as_many_distinct_candidates_as_fit_and_repeats_itself(case, seed):
     pool, budget = case
@@ -139,7 +139,7 @@ def test_every_strategy_returns_as_many_distinct_candidates_as_fit_and_repeats_i
         assert chosen.tolist() == select(name, pool, budget, np.random.default_rng(seed)).tolist()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(pools())
 def test_a_represented_cell_is_kept_whenever_the_budget_allows(case):
     pool, budget = case
@@ -149,7 +149,7 @@ def test_a_represented_cell_is_kept_whenever_the_budget_allows(case):
         assert len(kept) == min(budget, len(cells))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(pools())
 def test_a_smaller_budget_takes_a_beginning_of_the_larger_selection(case):
     pool, budget = case

@@ -105,7 +105,7 @@ def k_center(
     up-to-date candidates is not below the bounds of all others, it is the true maximum, and the others wait.
     """
     count = min(count, len(eligible))
-    near = settle(1 - (vectors[eligible] @ vectors[retained].T).max(axis=1, initial=-1)) if count else np.empty(0)
+    near = _distance(vectors, vectors[retained])[eligible] if count else np.empty(0)
     seen = np.zeros(len(eligible), np.int64)  # how many picks each distance in `near` knows of
     picks = np.empty(count, np.int64)
     done = 0
@@ -114,16 +114,21 @@ def k_center(
         block, others = np.sort(order[:block_size]), order[block_size:]
         bound, bound_at = (near[others[0]], others[0]) if len(others) else (-np.inf, len(order))
         rows = vectors[eligible[block]]
-        missed = picks[seen[block].min() : done]
-        distance = np.minimum(near[block], settle(1 - (rows @ vectors[missed].T).max(axis=1, initial=-1)))
-        mutual = settle(1 - rows @ rows.T)
+        distance = np.minimum(near[block], _distance(rows, vectors[picks[seen[block].min() : done]]))
+        # The last block serves for all picks that are left; of others a few candidates are picked.
+        mutual = None if len(others) else settle(1 - rows @ rows.T)
         while done < count:
             best = distance.argmax()
             if distance[best] < bound or (distance[best] == bound and block[best] > bound_at):
                 break
             picks[done] = eligible[block[best]]
             done += 1
-            np.minimum(distance, mutual[best], out=distance)
+            np.minimum(distance, settle(1 - rows @ rows[best]) if mutual is None else mutual[best], out=distance)
             distance[best] = -np.inf
         near[block], seen[block] = distance, done
     return picks
+
+
+def _distance(rows: NDArray[np.float64], centres: NDArray[np.float64]) -> Scores:
+    """(n,) cosine distance of each row to the nearest centre; 2, the largest there is, where there is no centre."""
+    return settle(1 - (rows @ centres.T).max(axis=1, initial=-1))

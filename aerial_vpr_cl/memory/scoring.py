@@ -38,9 +38,11 @@ def cross_entropy(logits: ArrayLike, columns: ArrayLike) -> Scores:
     return settle(np.log(np.exp(shifted).sum(axis=1)) - own)
 
 
-def prototype_similarity(vectors: NDArray[np.float64], prototypes: NDArray[np.float64]) -> Scores:
-    """q_H (Eq. 9): cosine between each candidate and the classifier row of its class; both (n, d), normalised."""
-    return settle(np.einsum("ij,ij->i", vectors, prototypes))
+def prototype_similarity(vectors: NDArray[np.float64], prototypes: ArrayLike) -> Scores:
+    """q_H (Eq. 9): cosine between each normalised candidate (n, d) and the classifier row of its class, (n, d) too."""
+    rows = np.asarray(prototypes)
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    return settle(np.einsum("ij,ij->i", vectors, rows, dtype=np.float64) / np.maximum(norms, NORM_FLOOR))
 
 
 def redundancy(vectors: NDArray[np.float64], similarity: Scores, prototype_weight: float = 1.0) -> Scores:

@@ -51,7 +51,7 @@ class Pool:
         if not 0 <= self.n_stored <= n:
             raise ValueError(f"{self.n_stored} stored candidates in a pool of {n}")
         for name in ("features", "prototypes", "losses"):
-            if not np.isfinite(np.asarray(getattr(self, name), np.float64)).all():
+            if not np.isfinite(np.asarray(getattr(self, name))).all():
                 raise ModelError(f"{name} of the replay candidates hold NaN or infinity: the adapted model is broken")
 
     def __len__(self) -> int:
@@ -70,7 +70,7 @@ class Pool:
     @cached_property
     def similarity(self) -> Scores:
         """(n,) cosine between each candidate and its prototype: q_H (Eq. 9)."""
-        return scoring.prototype_similarity(self.vectors, scoring.normalise(self.prototypes))
+        return scoring.prototype_similarity(self.vectors, self.prototypes)
 
 
 Selector = Callable[[Pool, int, np.random.Generator, SelectionSettings], Indices]
