@@ -134,7 +134,8 @@ def main() -> None:
         "",
         *growth,
         "",
-        f"With n = {SIZES[0]} and B = {BUDGET} the pool is nearly used up while choosing, so that first step starts low.",
+        f"With n = {SIZES[0]} and B = {BUDGET} the pool is nearly used up while choosing, so that first step starts "
+        "low.",
     ]
     text = "\n".join(lines) + "\n"
     print(text)

@@ -115,7 +115,7 @@ def k_center(
         bound, bound_at = (near[others[0]], others[0]) if len(others) else (-np.inf, len(order))
         rows = vectors[eligible[block]]
         distance = np.minimum(near[block], _distance(rows, vectors[picks[seen[block].min() : done]]))
-        # The last block serves for all picks that are left; of others a few candidates are picked.
+        # A block of all candidates serves for every pick; of one among many only a few are picked.
         mutual = None if len(others) else settle(1 - rows @ rows.T)
         while done < count:
             best = distance.argmax()
