@@ -1,0 +1,52 @@
+"""aerial-vpr localize: name the position of images."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from aerial_vpr_cl.errors import MissionError
+from aerial_vpr_cl.learning.devices import pick_device
+from aerial_vpr_cl.localization.estimate import REASONS, Estimate, Rejection
+from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings
+from aerial_vpr_cl.mission.image_decoding import decode_compressed
+from aerial_vpr_cl.settings import add_arguments as add_settings
+from aerial_vpr_cl.settings import from_arguments
+
+HELP = """Name where images were taken, by the newest generation of a store.
+
+Prints latitude, longitude, the radius in metres that holds the true position with 95 % probability, and the confidence:
+the probability of the cell and its neighbours. JPEG, PNG or TIFF of any size; grey and 16-bit thermal images too."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of localize."""
+    parser.add_argument("store", type=Path, metavar="STORE", help="directory of the store")
+    parser.add_argument("images", type=Path, nargs="+", metavar="IMAGE", help="image files")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
+    add_settings(parser, LocalizerSettings, skip=["top_k"])
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print one line per image."""
+    settings = from_arguments(args, LocalizerSettings)
+    localizer = Localizer.open(args.store, device=pick_device(args.device))
+    width = max(len(str(path)) for path in args.images)
+    print(f"{'image':{width}}  {'latitude':>11}  {'longitude':>12}  {'radius_m':>8}  confidence")
+    for path in args.images:
+        try:
+            image = decode_compressed(path.read_bytes())
+        except OSError as error:
+            raise MissionError(f"{path}: cannot be read: {error.strerror}") from None
+        except MissionError as error:
+            raise MissionError(f"{path}: {error}") from None
+        print(f"{path!s:{width}}  {describe(localizer.localize(image, settings), localizer)}")
+
+
+def describe(answer: Estimate | Rejection, localizer: Localizer) -> str:
+    """An answer as the end of a line."""
+    if isinstance(answer, Rejection):
+        confidence = "" if answer.confidence != answer.confidence else f" ({answer.confidence:.3f})"
+        return f"no position: {answer.reason}{confidence}: {REASONS[answer.reason]}"
+    latitude, longitude = localizer.grid.projection.to_wgs84(answer.position)
+    return f"{latitude:11.6f}  {longitude:12.6f}  {answer.radius_m:8.0f}  {answer.confidence:10.3f}"

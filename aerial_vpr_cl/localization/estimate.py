@@ -1,0 +1,116 @@
+"""From calibrated cell probabilities to a position, its covariance and a confidence: pure functions on arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aerial_vpr_cl.geo.grid import Grid
+
+NEIGHBOUR_CELLS = 1.5
+"""Cells whose centre is at most this many cell sides from the best one's are the same place: itself and its ring."""
+
+NOT_FINITE = "scores not finite"
+LOW_CONFIDENCE = "low confidence"
+BLANK_IMAGE = "blank image"
+
+REASONS = {
+    NOT_FINITE: "the network's scores were not numbers",
+    LOW_CONFIDENCE: "no place was probable enough",
+    BLANK_IMAGE: "the image shows nothing: one shade all over",
+}
+"""Why a frame gets no position, in words."""
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Where a frame was taken: the centre of the most probable cell, and how sure that is."""
+
+    cell: int  # class id
+    position: NDArray[np.float64]  # (2,) easting and northing
+    covariance: NDArray[np.float64]  # (2, 2) in m², east and north
+    radius_m: float  # holds the true position with 95 % probability
+    confidence: float  # probability of the best cell and its ring of neighbours
+    cells: NDArray[np.int64]  # (k,) the most probable cells, best first
+    probabilities: NDArray[np.float64]  # (k,) of those cells
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Why a frame gets no position; `confidence` is NaN where it did not come to that."""
+
+    reason: str
+    confidence: float = float("nan")
+
+
+class Estimator:
+    """Estimates over one grid."""
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid = grid
+
+    def estimate(self, probabilities: NDArray[np.floating], top_k: int = 5) -> Estimate | Rejection:
+        """(C,) probabilities of the cells to an estimate; a rejection only if they are not numbers.
+
+        Confidence is the mass of the 3 × 3 cells around the best one, not of the best alone: above a border the mass is
+        shared by neighbours, which says nothing against the place; what it says of accuracy is in the covariance.
+        """
+        p = np.asarray(probabilities, np.float64)
+        total = p.sum()
+        if not (np.isfinite(total) and total > 0.0):
+            return Rejection(NOT_FINITE)
+        best = int(np.argmax(p))
+        p = p / total
+        offsets = self.grid.centres - self.grid.centres[best]
+        side = self.grid.cell_side_m
+        distances = np.hypot(offsets[:, 0], offsets[:, 1])
+        top = top_cells(p, top_k)
+        return Estimate(
+            cell=best,
+            position=self.grid.centres[best],
+            covariance=covariance_of(p, offsets, side),
+            radius_m=radius_of(p, distances, side),
+            confidence=float(p[distances <= NEIGHBOUR_CELLS * side].sum().clip(0.0, 1.0)),
+            cells=top,
+            probabilities=p[top],
+        )
+
+    @cached_property
+    def ignorance(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Position and covariance of a drone of which only is known that it is above the map."""
+        centres = self.grid.centres
+        middle = centres.mean(axis=0)
+        everywhere = np.full(len(centres), 1.0 / len(centres))
+        return middle, covariance_of(everywhere, centres - middle, self.grid.cell_side_m)
+
+
+def covariance_of(
+    probabilities: NDArray[np.float64], offsets: NDArray[np.float64], cell_side_m: float
+) -> NDArray[np.float64]:
+    """(2, 2) expected squared error: spread of the (C, 2) cell offsets from the estimate, plus L²/12 inside a cell.
+
+    If the true cell is distributed as the calibrated probabilities say, and the position evenly within it, this is the
+    error's second moment exactly, with nothing to tune. The estimate is a cell centre, not the mean, so its bias is in.
+    """
+    spread = (offsets * probabilities[:, None]).T @ offsets
+    return (spread + spread.T) / 2.0 + np.eye(2) * (cell_side_m**2 / 12.0)
+
+
+def radius_of(
+    probabilities: NDArray[np.float64], distances: NDArray[np.float64], cell_side_m: float, share: float = 0.95
+) -> float:
+    """Radius around the estimate that covers whole cells with at least this share of the probability."""
+    order = np.argsort(distances, kind="stable")
+    within = np.searchsorted(np.cumsum(probabilities[order]), share)
+    return float(distances[order[min(int(within), len(order) - 1)]] + cell_side_m / np.sqrt(2.0))
+
+
+def top_cells(probabilities: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+    """The k most probable cells, best first; ties go to the lower class id, as argmax has it."""
+    k = min(max(k, 1), len(probabilities))
+    threshold = np.partition(probabilities, -k)[-k]
+    candidates = np.flatnonzero(probabilities >= threshold)
+    return candidates[np.argsort(-probabilities[candidates], kind="stable")][:k]
