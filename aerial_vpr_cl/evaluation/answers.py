@@ -1,0 +1,73 @@
+"""How good the answers of a localization node were: its published fixes beside the truth, out of a result bag."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from aerial_vpr_cl.errors import MissionError
+from aerial_vpr_cl.evaluation.metrics import ErrorSummary, distance_errors, summarize_errors
+from aerial_vpr_cl.geo.projection import Projection, utm_epsg
+from aerial_vpr_cl.mission.gnss import Fix, GnssGates, Track, fault_of
+from aerial_vpr_cl.mission.messages import NAV_SAT_FIX, deserialize
+from aerial_vpr_cl.mission.storage import Bag, open_bag
+from aerial_vpr_cl.mission.topics import fix_topic_of
+from aerial_vpr_cl.mission.writing import TRUTH_TOPIC
+
+
+@dataclass(frozen=True)
+class AnswerReport:
+    """Answers of one flight. A rejected frame is an answer without a position and counts as wrong in the recalls."""
+
+    answers: int
+    rejected: int
+    reference: str  # "ground truth", "GNSS", or empty: nothing to compare with
+    errors: ErrorSummary  # of the answers whose true position is known
+    median_given_m: float  # over answers with a position
+
+    def __str__(self) -> str:
+        text = f"{self.answers} answers, {self.answers - self.rejected} with a position"
+        if not self.errors.count:
+            return text + "; no GNSS or ground truth to compare with"
+        errors = self.errors
+        recalls = (errors.recall_50, errors.recall_100, errors.recall_200, errors.recall_300)
+        shares = " / ".join(f"{100 * recall:.0f}" for recall in recalls)
+        text += f"\nagainst {self.reference} ({errors.count} frames): within 50 / 100 / 200 / 300 m: {shares} %"
+        return text if math.isnan(self.median_given_m) else text + f", median {self.median_given_m:.0f} m"
+
+
+def judge_answers(path: str | Path, answer_topic: str = "/localization/fix") -> AnswerReport:
+    """Compare the answers in a bag with the true positions in it, or with its GNSS where there is no truth."""
+    bag = open_bag(path, keep=(NAV_SAT_FIX,))
+    answers = _fixes(bag, answer_topic)
+    given = np.array([fix.status >= 0 for fix in answers], bool)
+    rejected = int((~given).sum())
+    reference, fixes = _reference(bag)
+    good = next((fix for fix in fixes if not fault_of(fix, GnssGates())), None)
+    if good is None or not answers:
+        return AnswerReport(len(answers), rejected, "", summarize_errors([]), math.nan)
+    projection = Projection(utm_epsg(good.latitude, good.longitude))
+    truth, reasons = Track(fixes, GnssGates(), projection).at([fix.stamp_ns for fix in answers])
+    positions = projection.to_utm([fix.latitude for fix in answers], [fix.longitude for fix in answers])
+    positions[~given] = np.nan
+    known = reasons == ""
+    errors = distance_errors(positions[known], truth[known])
+    with_position = errors[given[known]]
+    median_m = float(np.median(with_position)) if with_position.size else math.nan
+    return AnswerReport(len(answers), rejected, reference, summarize_errors(errors), median_m)
+
+
+def _reference(bag: Bag) -> tuple[str, list[Fix]]:
+    if bag.counts.get(TRUTH_TOPIC):
+        return "ground truth", _fixes(bag, TRUTH_TOPIC)
+    try:
+        return "GNSS", _fixes(bag, fix_topic_of(bag))
+    except MissionError:
+        return "", []
+
+
+def _fixes(bag: Bag, topic: str) -> list[Fix]:
+    return [Fix.from_message(deserialize(raw.data, NAV_SAT_FIX), raw.received_ns) for raw in bag.kept.get(topic, [])]
