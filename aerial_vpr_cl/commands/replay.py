@@ -1,0 +1,164 @@
+"""The verb replay: a bag through the localization node, and how good its answers were."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from aerial_vpr_cl.errors import MissionError, StoreError
+from aerial_vpr_cl.mission.playback import open_playback
+from aerial_vpr_cl.progress import ProgressBar
+from aerial_vpr_cl.settings import load_settings
+from aerial_vpr_cl.store.readiness import what_is_missing
+
+HELP = """Play a rosbag2 into the topics of the localization node, with /clock, and collect its answers into a bag.
+
+Frames go to the topic `image` and GNSS fixes to `fix`. With --store a localization node is started for the replay,
+apart from any other ROS nodes; without, the one that runs is used (--node). At the end the answers are compared with
+the true positions in the bag, or with its GNSS.
+
+  aerial-vpr replay BAG --store STORE --rate 0        every frame, as fast as the node answers
+  aerial-vpr replay BAG /odom:=odometry               to the node that runs, as flown, with another topic of the bag"""
+
+END_S = 20.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the verb."""
+    parser.add_argument("bag", type=Path, metavar="BAG", help="rosbag2 directory, .mcap or .db3; also a cut one")
+    parser.add_argument(
+        "routes", nargs="*", metavar="A:=B", help="play topic A of the bag as B (relative names: in the namespace)"
+    )
+    parser.add_argument("--store", type=Path, help="start a localization node on this store for the time of the replay")
+    parser.add_argument("--params-file", type=Path, metavar="YAML", help="parameters of the node that --store starts")
+    parser.add_argument("--device", help="where the network of that node runs: cpu, cuda, cuda:0")
+    parser.add_argument("--result", default="", metavar="DIR", help="new bag for the answers (default: BAG_replayed)")
+    parser.add_argument(
+        "--rate", type=float, default=1.0, metavar="X", help="speed; 0: as fast as the node answers (default: 1)"
+    )
+    parser.add_argument("--image-topic", default="", metavar="TOPIC", help="frames in the bag (default: found by type)")
+    parser.add_argument("--fix-topic", default="", metavar="TOPIC", help="fixes in the bag (default: found by type)")
+    parser.add_argument("--decompress", action="store_true", help="publish compressed frames as raw images")
+    parser.add_argument("--node", default="localization", metavar="NAME", help="node to wait for and listen to")
+    parser.add_argument("--start", type=float, default=0.0, metavar="S", help="begin S seconds after the first frame")
+    parser.add_argument("--duration", type=float, default=0.0, metavar="S", help="play S seconds (default: all)")
+    parser.add_argument(
+        "--wait", type=float, default=60.0, metavar="S", help="wait so long for the node; 0: play at once (default: 60)"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Play, and print what came of it."""
+    try:
+        import rclpy
+        from rclpy.node import Node
+        from rclpy.signals import SignalHandlerOptions
+
+        from aerial_vpr_cl.nodes.replay import Replay, ReplaySettings
+        from aerial_vpr_cl.nodes.replay_node import stopped_by_signals
+    except ImportError as error:
+        remedy = "source the setup.bash of ROS 2 or install requirements/ros.txt"
+        raise MissionError(f"ROS 2 is missing ({error}); {remedy}") from None
+
+    settings = load_settings(
+        ReplaySettings,
+        bag=str(args.bag),
+        result=args.result,
+        rate=args.rate,
+        image_topic=args.image_topic,
+        fix_topic=args.fix_topic,
+        routes=args.routes,
+        image_transport="raw" if args.decompress else None,
+        node=args.node,
+        start_s=args.start,
+        duration_s=args.duration,
+        wait_s=args.wait,
+    )
+    progress = ProgressBar()
+    with stopped_by_signals() as interrupted, own_node(args) as own:
+
+        def stopping() -> bool:
+            own.check()
+            return interrupted()
+
+        context = rclpy.Context()
+        rclpy.init(context=context, signal_handler_options=SignalHandlerOptions.NO)
+        node = Node("replay", context=context, cli_args=["--ros-args", *own.ros_arguments], use_global_arguments=False)
+        try:
+            report = Replay(node, settings, progress=progress, stopping=stopping).run()
+        finally:
+            progress.close()
+            node.destroy_node()
+            context.try_shutdown()
+    print(report)
+    if report.interrupted:
+        raise KeyboardInterrupt
+
+
+@dataclass
+class OwnNode:
+    """The localization node that was started for this replay, if any, and where in the ROS graph it is."""
+
+    process: subprocess.Popen[bytes] | None = None
+    ros_arguments: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        """MissionError if it has died."""
+        if self.process is not None and self.process.poll() is not None:
+            raise MissionError(
+                f"the localization node ended with code {self.process.returncode}; its last words are above"
+            )
+
+
+@contextmanager
+def own_node(args: argparse.Namespace) -> Iterator[OwnNode]:
+    """Start a localization node on --store in a namespace of its own, with a /clock of its own, and end it after."""
+    if args.store is None:
+        yield OwnNode()
+        return
+    if missing := what_is_missing(str(args.store)):
+        raise StoreError(missing)
+    playback = open_playback(args.bag, image_topic=args.image_topic or None, fix_topic=args.fix_topic or None)
+    transport = "raw" if args.decompress else playback.transport
+    namespace = f"/replay_{os.getpid()}"
+    ros_arguments = ("-r", f"__ns:={namespace}", "-r", f"/clock:={namespace}/clock")
+    command = [sys.executable, "-m", "aerial_vpr_cl.nodes.localization_node", "--ros-args", *ros_arguments]
+    if args.params_file is not None:
+        command += ["--params-file", str(args.params_file)]
+    parameters = {"store": str(args.store), "image_transport": transport, "use_sim_time": "true"}
+    if args.device is not None:
+        parameters["device"] = args.device
+    for name, value in parameters.items():
+        command += ["-p", f"{name}:={value}"]
+    command += ["-r", f"__node:={args.node}"]
+    if transport == "raw" and (profile := _shared_memory_profile()):
+        os.environ.setdefault("FASTRTPS_DEFAULT_PROFILES_FILE", profile)  # both processes need it
+    # A session of its own: Ctrl-C reaches this process alone, which ends the node when it has heard its last answer.
+    process = subprocess.Popen(command, start_new_session=True)
+    try:
+        yield OwnNode(process, ros_arguments)
+    finally:
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is None:
+            process.send_signal(number)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(END_S)
+
+
+def _shared_memory_profile() -> str:
+    """The Fast DDS profile for raw images: installed by ROS or pip, or in the source tree; empty if it is nowhere."""
+    prefixes = [*os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep), sys.prefix]
+    shares = [Path(prefix) / "share" / "aerial_vpr_cl" for prefix in prefixes if prefix]
+    files = [share / "config" / "fastdds_shared_memory.xml" for share in (*shares, Path(__file__).parents[2])]
+    return next((str(file) for file in files if file.is_file()), "")

@@ -1,0 +1,76 @@
+"""Plays a bag into the inputs of the localization node and collects its answers into a result bag.
+
+publishes   image, fix     as recorded, at the recorded pace times `rate`; rate 0: each frame waits for its answer
+            /clock         the bag's time, for nodes with use_sim_time
+            more           any topic of the bag, by routes BAG_TOPIC:=TOPIC
+subscribes  <node>/fix, <node>/pose    the answers; they go into the bag `result` beside the fixes and true positions
+asks        <node>/get_state           until the localization node is active
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import rclpy
+from rcl_interfaces.msg import ParameterDescriptor
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+
+from aerial_vpr_cl.errors import AerialVprError, SettingsError
+from aerial_vpr_cl.nodes.replay import Replay, ReplaySettings
+from aerial_vpr_cl.progress import ProgressBar
+from aerial_vpr_cl.settings import load_settings
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[Callable[[], bool]]:
+    """SIGINT and SIGTERM, once or often, only set a flag; what is under way ends in good order."""
+    received: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda number, _: received.append(number)) for number in numbers]
+    try:
+        yield lambda: bool(received)
+    finally:
+        for number, handler in zip(numbers, before):
+            signal.signal(number, handler)
+
+
+def _settings_of(node: Node) -> ReplaySettings:
+    values = {}
+    for field in dataclasses.fields(ReplaySettings):
+        default = [""] if isinstance(field.default, tuple) else field.default
+        descriptor = ParameterDescriptor(description=field.metadata["help"], dynamic_typing=False, read_only=True)
+        values[field.name] = node.declare_parameter(field.name, default, descriptor).value
+    return load_settings(ReplaySettings, values)
+
+
+def main(args: list[str] | None = None) -> int:
+    """Play the bag of the parameter `bag`; exit code 0 also after a signal, 1 after an error."""
+    with stopped_by_signals() as stopping:
+        rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
+        node = Node("replay")
+        progress = ProgressBar()
+        try:
+            settings = _settings_of(node)
+            if not settings.bag:
+                raise SettingsError("no bag; give one with `-p bag:=PATH`")
+            report = Replay(node, settings, progress=progress, stopping=stopping).run()
+            progress.close()
+            for line in str(report).splitlines():
+                node.get_logger().info(line)
+            return 0
+        except AerialVprError as error:
+            progress.close()
+            node.get_logger().error(str(error))
+            return 1
+        finally:
+            node.destroy_node()
+            rclpy.try_shutdown()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
