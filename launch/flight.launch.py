@@ -1,0 +1,145 @@
+"""What flies: localization, and the learner, which waits until the drone has landed and ~/adapt is called.
+
+ros2 launch aerial_vpr_cl flight.launch.py store:=STORE image_topic:=/camera/image_raw fix_topic:=/gnss/fix
+"""
+
+from __future__ import annotations
+
+import launch.logging
+from launch.action import Action
+from launch.actions import (
+    DeclareLaunchArgument,
+    IncludeLaunchDescription,
+    OpaqueFunction,
+    SetEnvironmentVariable,
+    Shutdown,
+)
+from launch.substitutions import EnvironmentVariable, LaunchConfiguration, PathJoinSubstitution
+from launch_ros.actions import Node
+from launch_ros.substitutions import FindPackageShare
+
+from aerial_vpr_cl.store.readiness import what_is_missing
+from launch import LaunchContext, LaunchDescription
+
+SHARE = FindPackageShare("aerial_vpr_cl")
+SHARED_MEMORY_PROFILE = PathJoinSubstitution([SHARE, "config", "fastdds_shared_memory.xml"])
+# The first name is that of Fast DDS up to ROS 2 Jazzy, the second that of newer ones.
+PROFILE_VARIABLES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")
+
+
+def generate_launch_description() -> LaunchDescription:
+    return LaunchDescription(
+        [
+            DeclareLaunchArgument(
+                "store",
+                default_value=EnvironmentVariable("AERIAL_VPR_STORE", default_value=""),
+                description="Directory with map, generations and missions, made by `aerial-vpr build-map`. Must be "
+                "given, here or in the environment variable AERIAL_VPR_STORE.",
+            ),
+            DeclareLaunchArgument(
+                "image_topic",
+                default_value="image",
+                description="Topic of the downward camera: sensor_msgs/Image, or CompressedImage with "
+                "image_transport:=compressed (then with its full name, e.g. /camera/image_raw/compressed).",
+            ),
+            DeclareLaunchArgument(
+                "fix_topic",
+                default_value="fix",
+                description="Topic of the GNSS receiver, sensor_msgs/NavSatFix: for labels and monitoring, never for "
+                "the published position.",
+            ),
+            DeclareLaunchArgument(
+                "image_transport",
+                default_value="",
+                choices=["", "raw", "compressed"],
+                description="How the images come. Empty: as in the parameters file.",
+            ),
+            DeclareLaunchArgument("namespace", default_value="", description="ROS namespace of the nodes, e.g. uav1."),
+            DeclareLaunchArgument(
+                "params_file",
+                default_value=PathJoinSubstitution([SHARE, "config", "flight.yaml"]),
+                description="YAML file with the parameters of the nodes; copy the default and change it.",
+            ),
+            DeclareLaunchArgument(
+                "device",
+                default_value="",
+                description="Where the network runs: cpu, cuda, cuda:0. Empty: as in the parameters file.",
+            ),
+            DeclareLaunchArgument(
+                "log_level",
+                default_value="info",
+                choices=["debug", "info", "warn", "error", "fatal"],
+                description="Least severity of what the nodes log.",
+            ),
+            DeclareLaunchArgument(
+                "use_sim_time",
+                default_value="false",
+                choices=["true", "false"],
+                description="Follow /clock instead of the computer's clock.",
+            ),
+            DeclareLaunchArgument(
+                "learner",
+                default_value="true",
+                choices=["true", "false"],
+                description="Also start the learner, idle until ~/adapt is called.",
+            ),
+            DeclareLaunchArgument(
+                "respawn",
+                default_value="true",
+                choices=["true", "false"],
+                description="Start localization again if it dies.",
+            ),
+            DeclareLaunchArgument(
+                "raw_image_profile",
+                default_value="false",
+                choices=["true", "false"],
+                description="Use config/fastdds_shared_memory.xml: without it Fast DDS loses raw images between "
+                "processes. The camera driver needs the same file in FASTRTPS_DEFAULT_PROFILES_FILE.",
+            ),
+            OpaqueFunction(function=start),
+        ]
+    )
+
+
+def start(context: LaunchContext) -> list[Action]:
+    """Localization and the learner, or the commands that make a store for them."""
+
+    def argument(name: str) -> str:
+        return LaunchConfiguration(name).perform(context)
+
+    if missing := what_is_missing(argument("store")):
+        launch.logging.get_logger("aerial_vpr_cl").error(missing)
+        return [Shutdown(reason="there is no store to fly with")]
+    actions: list[Action] = []
+    if argument("raw_image_profile") == "true":
+        actions += [SetEnvironmentVariable(name, SHARED_MEMORY_PROFILE) for name in PROFILE_VARIABLES]
+    given = {name: argument(name) for name in ("store", "device", "image_transport")}
+    actions.append(
+        Node(
+            package="aerial_vpr_cl",
+            executable="localization_node",
+            name="localization",
+            namespace=argument("namespace"),
+            parameters=[
+                argument("params_file"),
+                {name: value for name, value in given.items() if value},
+                {"use_sim_time": argument("use_sim_time") == "true"},
+            ],
+            remappings=[("image", argument("image_topic")), ("fix", argument("fix_topic"))],
+            ros_arguments=["--log-level", argument("log_level")],
+            output="screen",
+            respawn=argument("respawn") == "true",
+            respawn_delay=2.0,
+            sigterm_timeout="20",  # the mission bag is closed first
+            sigkill_timeout="20",
+        )
+    )
+    if argument("learner") == "true":
+        passed_on = ("store", "namespace", "params_file", "device", "log_level", "use_sim_time")
+        actions.append(
+            IncludeLaunchDescription(
+                PathJoinSubstitution([SHARE, "launch", "learn.launch.py"]),
+                launch_arguments=[(name, argument(name)) for name in passed_on],
+            )
+        )
+    return actions

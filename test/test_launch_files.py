@@ -1,0 +1,108 @@
+"""The launch files: arguments that explain themselves, programs and files that exist, a profile that Fast DDS can use.
+
+Where ROS brings the launch packages the descriptions are made for real; elsewhere the same facts are read off the code.
+"""
+
+import ast
+import importlib.util
+import re
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FILES = ["flight.launch.py", "learn.launch.py", "replay.launch.py"]
+COMMON = {"store", "namespace", "params_file", "device", "log_level"}
+ARGUMENTS = {
+    "learn.launch.py": COMMON | {"use_sim_time"},
+    "flight.launch.py": COMMON
+    | {"use_sim_time", "image_topic", "fix_topic", "image_transport", "learner", "respawn", "raw_image_profile"},
+    "replay.launch.py": COMMON
+    | {"bag", "rate", "result", "image_topic", "fix_topic", "image_transport", "raw_image_profile"},
+}
+
+
+def launch_is_installed() -> bool:
+    # This repository's own folder launch/ looks like a package without a file to anyone who stands beside it.
+    specs = [importlib.util.find_spec(name) for name in ("launch", "launch_ros")]
+    return all(spec is not None and spec.origin is not None for spec in specs)
+
+
+def calls(name: str, function: str) -> list[ast.Call]:
+    tree = ast.parse((ROOT / "launch" / name).read_text())
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == function]
+
+
+def keyword(call: ast.Call, name: str) -> ast.expr:
+    return next(item.value for item in call.keywords if item.arg == name)
+
+
+def declared_arguments(name: str) -> dict[str, str]:
+    """Argument → description."""
+    if launch_is_installed():
+        spec = importlib.util.spec_from_file_location("launch_file", ROOT / "launch" / name)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        description = module.generate_launch_description()
+        return {argument.name: argument.description for argument in description.get_launch_arguments()}
+    declarations = calls(name, "DeclareLaunchArgument")
+    return {ast.literal_eval(call.args[0]): ast.literal_eval(keyword(call, "description")) for call in declarations}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_argument_is_there_and_says_what_it_is_for(name):
+    declared = declared_arguments(name)
+    assert set(declared) == ARGUMENTS[name]
+    for argument, description in declared.items():
+        assert len(description) > 20 and "." in description, argument
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_node_that_is_started_is_installed(name):
+    programs = set(re.findall(r'"(\w+) = aerial_vpr_cl', (ROOT / "setup.py").read_text()))
+    nodes = calls(name, "Node")
+    assert nodes
+    for node in nodes:
+        assert ast.literal_eval(keyword(node, "package")) == "aerial_vpr_cl"
+        assert ast.literal_eval(keyword(node, "executable")) in programs
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_file_that_is_named_exists(name):
+    for call in calls(name, "PathJoinSubstitution"):
+        parts = [ast.literal_eval(part) for part in call.args[0].elts[1:]]
+        assert ROOT.joinpath(*parts).is_file(), parts
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_only_declared_arguments_are_read(name):
+    source = (ROOT / "launch" / name).read_text()
+    read = set(re.findall(r'argument\("(\w+)"\)', source))
+    assert read
+    assert read <= ARGUMENTS[name]
+
+
+@pytest.mark.parametrize(("outer", "inner"), [("flight", "learn"), ("replay", "flight")])
+def test_an_included_file_is_given_only_arguments_it_declares(outer, inner):
+    tree = ast.parse((ROOT / "launch" / f"{outer}.launch.py").read_text())
+    assigned = {ast.unparse(node.targets[0]): node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)}
+    given = set(ast.literal_eval(assigned["passed_on"]))
+    if isinstance(assigned.get("flight_arguments"), ast.Dict):
+        given |= {key.value for key in assigned["flight_arguments"].keys if key is not None}
+    assert {"store", "namespace"} <= given <= ARGUMENTS[f"{inner}.launch.py"]
+
+
+def test_the_shared_memory_profile_takes_a_raw_image_in_one_piece():
+    text = (ROOT / "config" / "fastdds_shared_memory.xml").read_text()
+    root = ElementTree.fromstring(text.encode())
+    names = {"d": "http://www.eprosima.com/XMLSchemas/fastRTPS_Profiles"}
+    transports = {
+        node.findtext("d:transport_id", "", names): node for node in root.iter(f"{{{names['d']}}}transport_descriptor")
+    }
+    shared = transports["shared_memory"]
+    segment, message = (int(shared.findtext(f"d:{key}", "0", names)) for key in ("segment_size", "maxMessageSize"))
+    assert segment >= 4 * message
+    assert message > 1920 * 1080 * 4
+    used = [node.text for node in root.find(".//d:userTransports", names)]
+    assert set(used) == set(transports)
