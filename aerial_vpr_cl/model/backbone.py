@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from aerial_vpr_cl.errors import ModelError
+from aerial_vpr_cl.model.folding import fold_batch_norms
 from aerial_vpr_cl.model.weights import create_model
 
 
@@ -29,7 +30,7 @@ class Trunk(nn.Module):
 
     @torch.no_grad()
     def forward(self, images: Tensor) -> Tensor:
-        return self.model.forward_features(images)  # type: ignore[operator]
+        return self.model.forward_features(images.contiguous(memory_format=torch.channels_last))  # type: ignore[operator]
 
     def train(self, mode: bool = True) -> Trunk:
         """Stay in evaluation mode whatever is asked."""
@@ -91,7 +92,9 @@ def _cut_vit(model: Any) -> tuple[nn.Module, nn.Module]:
 def _cut_efficientnet(model: Any) -> tuple[nn.Module, nn.Module]:
     tail = ConvTail(model.blocks[5:], model.conv_head, model.bn2)
     model.blocks, model.conv_head, model.bn2 = model.blocks[:5], nn.Identity(), nn.Identity()
-    return model, tail
+    fold_batch_norms(model)
+    # Channels last: depthwise convolutions take half the time on a CPU.
+    return model.to(memory_format=torch.channels_last), tail
 
 
 @dataclass(frozen=True)
