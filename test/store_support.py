@@ -13,7 +13,8 @@ from aerial_vpr_cl.memory.buffer import ReplayBuffer
 from aerial_vpr_cl.mission.bag import MissionWriter
 from aerial_vpr_cl.model.checkpoint import save_tail, save_trunk
 from aerial_vpr_cl.model.network import Network, NetworkSettings
-from aerial_vpr_cl.satellite.map_folder import build_map, open_map
+from aerial_vpr_cl.satellite.exemplars import ExemplarMemory
+from aerial_vpr_cl.satellite.map_folder import add_files, build_map, open_map
 from aerial_vpr_cl.satellite.patches import PatchSettings
 from aerial_vpr_cl.store.draft import Generation
 from aerial_vpr_cl.store.generations import GenerationStore
@@ -41,6 +42,10 @@ def make_store(
     wanted = NetworkSettings(**{"backbone": "tf_efficientnet_lite0", "input_size": input_size, **settings})  # type: ignore[arg-type]
     network = Network.build(wanted, folder.grid, weights="random", seed=seed)
     save_trunk(folder.path / "trunk.safetensors", network)
+    ExemplarMemory.choose(folder.patches, np.arange(0, len(folder.patches), 2)).save(
+        folder.path / "exemplars.h5", folder.grid.hash
+    )
+    add_files(store.root, ["trunk.safetensors", "exemplars.h5"])
     commit_generation(store.root, network, temperature)
     return store.root
 
