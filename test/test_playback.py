@@ -10,7 +10,15 @@ from aerial_vpr_cl.errors import MissionError, SettingsError
 from aerial_vpr_cl.evaluation.answers import judge_answers
 from aerial_vpr_cl.mission.bag import TRUTH_TOPIC, MissionWriter
 from aerial_vpr_cl.mission.image_decoding import decode_compressed, decode_raw
-from aerial_vpr_cl.mission.messages import COMPRESSED_IMAGE, IMAGE, NAV_SAT_FIX, deserialize, nav_sat_fix, stamp_of
+from aerial_vpr_cl.mission.messages import (
+    COMPRESSED_IMAGE,
+    IMAGE,
+    NAV_SAT_FIX,
+    compressed_image,
+    deserialize,
+    nav_sat_fix,
+    stamp_of,
+)
 from aerial_vpr_cl.mission.playback import Pace, header_stamp_ns, open_playback
 from aerial_vpr_cl.mission.storage import open_bag
 from aerial_vpr_cl.store.readiness import what_is_missing
@@ -34,6 +42,14 @@ def test_the_stamp_is_read_without_the_rest_of_the_message(tmp_path):
     assert header_stamp_ns(swapped) == 1_700_000_000_123_456_789
     with pytest.raises(MissionError, match="too few"):
         header_stamp_ns(message[:7])
+
+
+def test_frames_without_a_stamp_get_the_time_of_their_receipt(tmp_path):
+    with MissionWriter(tmp_path / "unstamped") as writer:
+        writer.write_serialized("/camera/compressed", COMPRESSED_IMAGE, START_NS + 7, compressed_image(0, jpeg(0)))
+    (cue,) = open_playback(tmp_path / "unstamped")
+    assert cue.data == compressed_image(START_NS + 7, jpeg(0))
+    assert cue.stamp_ns == START_NS + 7
 
 
 def test_raw_stays_raw_and_compressed_can_be_decompressed(tmp_path):

@@ -78,6 +78,9 @@ class Playback:
             if is_frame and self.image_type != raw.message_type:
                 data = _decompressed(raw)
             stamp_ns = header_stamp_ns(data) if is_frame else 0
+            if is_frame and not stamp_ns:
+                # A driver that sets no stamp: answers could not be told apart. read_mission takes the same time for it.
+                stamp_ns, data = raw.received_ns, with_header_stamp(data, raw.received_ns)
         except MissionError as error:
             log.warning("%s: a message on %s is not played: %s", self.bag.path, raw.topic, error)
             return
@@ -124,9 +127,14 @@ def header_stamp_ns(data: bytes) -> int:
     """Stamp of a serialized message that begins with a std_msgs/Header, without touching the rest of it."""
     if len(data) < _STAMP_OFFSET + 8:
         raise MissionError(f"{len(data)} bytes are too few for a message with a header")
-    order = "<" if data[1] & 1 else ">"
-    sec, nanosec = struct.unpack_from(f"{order}iI", data, _STAMP_OFFSET)
+    sec, nanosec = struct.unpack_from(_stamp_format(data), data, _STAMP_OFFSET)
     return int(sec) * 1_000_000_000 + int(nanosec)
+
+
+def with_header_stamp(data: bytes, stamp_ns: int) -> bytes:
+    """The same serialized message with another stamp in its header."""
+    stamp = struct.pack(_stamp_format(data), *divmod(stamp_ns, 1_000_000_000))
+    return data[:_STAMP_OFFSET] + stamp + data[_STAMP_OFFSET + len(stamp) :]
 
 
 class Pace:
@@ -152,6 +160,10 @@ class Pace:
             return 0
         began_s, first_ns = self._start
         return first_ns + round((self._clock() - began_s) * self._rate * 1e9)
+
+
+def _stamp_format(data: bytes) -> str:
+    return "<iI" if data[1] & 1 else ">iI"
 
 
 def _fix_topic_or_none(bag: Bag, wanted: str | None) -> str | None:

@@ -30,8 +30,6 @@ ANSWERS = {"fix": NAV_SAT_FIX, "pose": POSE}
 CLOCK_PERIOD_S = 0.02
 QUIET_S = 0.5
 """The end of a replay: nothing has come from the node for this long after its last answer."""
-SILENT_FRAMES = 5
-"""So many frames in a row without an answer, rate 0: the node is taken for dead."""
 # Reliable towards whoever asks for it; a subscriber to sensor data, such as the localization node, gets best effort.
 _OUTPUT_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
 _ANSWER_QOS = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)
@@ -48,7 +46,8 @@ class ReplaySettings:
     )
     image_topic: str = setting("", "topic of the frames in the bag; empty: found by type")
     fix_topic: str = setting("", "topic of the GNSS fixes in the bag; empty: found by type")
-    routes: tuple[str, ...] = setting((), "BAG_TOPIC:=TOPIC, play a topic of the bag under another name, or besides")
+    # One empty text stands for none: ROS cannot tell what an empty list is a list of.
+    routes: tuple[str, ...] = setting(("",), "BAG_TOPIC:=TOPIC, play a topic of the bag under another name, or besides")
     image_transport: str = setting(
         "as recorded", "raw: decompress frames before they are published", choices=TRANSPORTS
     )
@@ -96,7 +95,7 @@ class Replay:
             settings.bag,
             image_topic=settings.image_topic or None,
             fix_topic=settings.fix_topic or None,
-            routes=[route for route in settings.routes if route],  # ROS has no empty lists: [""] stands for one
+            routes=[route for route in settings.routes if route],
             transport=settings.image_transport,
             start_s=settings.start_s,
             duration_s=settings.duration_s,
@@ -109,6 +108,7 @@ class Replay:
         self._now_ns = 0
         self._heard_s = time.monotonic()
         self._sent: dict[int, None] = {}
+        self._awaited_ns: int | None = None  # stamp of the newest frame, until it is answered
         self._answered: set[int] = set()
         # The answers are subscribed to before the service is asked for: when it replies, the node knows them too.
         for name, message_type in ANSWERS.items():
@@ -133,7 +133,7 @@ class Replay:
                     self._writer.write_serialized(raw.topic, raw.message_type, raw.received_ns, raw.data)
                 self._play()
                 if settings.wait_s > 0.0:
-                    self._wait_for_answer(next(reversed(self._sent), 0))
+                    self._wait_for_answer()
                     self._spin_until(lambda: time.monotonic() - self._heard_s > QUIET_S, settings.answer_timeout_s)
         except Interrupted:
             interrupted = True
@@ -147,15 +147,19 @@ class Replay:
         deadline = time.monotonic() + self._settings.wait_s
         state = ""
         while True:
-            if self._state.service_is_ready():
-                reply = self._state.call_async(GetState.Request())
-                self._spin_until(reply.done, 2.0)
-                state = reply.result().current_state.label if reply.done() and reply.result() else state
+            state = self._ask_state() or state
             if state == "active" and self._frames.get_subscription_count():
                 return
             if time.monotonic() > deadline:
                 raise MissionError(self._why_not_ready(state))
             self._spin_until(lambda: False, 0.2)
+
+    def _ask_state(self, limit_s: float = 2.0) -> str:
+        """The node's lifecycle state; empty if it does not reply."""
+        if not self._state.service_is_ready():
+            return ""
+        reply = self._state.call_async(GetState.Request())
+        return reply.result().current_state.label if self._spin_until(reply.done, limit_s) else ""
 
     def _why_not_ready(self, state: str) -> str:
         name, waited = self._settings.node, f"after {self._settings.wait_s:.0f} s"
@@ -174,18 +178,21 @@ class Replay:
         )
 
     def _play(self) -> None:
-        unanswered = 0
+        in_step = self._settings.rate == 0.0 and self._settings.wait_s > 0.0
         for cue in self._playback:
             self._wait_for_moment(cue.time_ns)
             self._tell_time(cue.time_ns)
+            if cue.is_frame:
+                if self._settings.wait_s > 0.0 and not self._frames.get_subscription_count():
+                    raise MissionError(f"nobody listens to {self._frames.topic_name} any more; look at the node's log")
+                self._sent[cue.stamp_ns] = None
+                self._awaited_ns = cue.stamp_ns
             self._outputs[cue.topic].publish(cue.data)
             if not cue.is_frame:
                 continue
-            self._sent[cue.stamp_ns] = None
-            if self._settings.rate == 0.0 and self._settings.wait_s > 0.0:
-                unanswered = 0 if self._wait_for_answer(cue.stamp_ns) else unanswered + 1
-                if unanswered == SILENT_FRAMES:
-                    raise MissionError(f"{unanswered} frames in a row were not answered; look at the node's log")
+            # A frame that cannot be decoded is not answered, which is no reason to give up as long as the node lives.
+            if in_step and not self._wait_for_answer() and not self._ask_state(self._settings.answer_timeout_s):
+                raise MissionError(f"node '{self._settings.node}' answers no more; look at its log")
             self._progress("replay", len(self._sent), self._playback.frames, answered=float(len(self._answered)))
 
     def _wait_for_moment(self, time_ns: int) -> None:
@@ -194,11 +201,12 @@ class Replay:
             self._tell_time(min(self._pace.bag_time_ns(), time_ns))
         self._spin_until(lambda: True, 0.0)
 
-    def _wait_for_answer(self, stamp_ns: int) -> bool:
-        answered = self._spin_until(lambda: stamp_ns in self._answered, self._settings.answer_timeout_s)
-        if not answered:
-            self._node.get_logger().warning(f"the frame of {stamp_ns / 1e9:.3f} s was not answered")
-        return answered
+    def _wait_for_answer(self) -> bool:
+        stamp_ns = self._awaited_ns
+        if stamp_ns is None or self._spin_until(lambda: self._awaited_ns is None, self._settings.answer_timeout_s):
+            return True
+        self._node.get_logger().warning(f"the frame of {stamp_ns / 1e9:.3f} s was not answered")
+        return False
 
     def _spin_until(self, condition: Callable[[], bool], limit_s: float) -> bool:
         """Receive until the condition holds, for at most this long; whether it holds. Raises if told to stop."""
@@ -226,7 +234,9 @@ class Replay:
             if self._writer is None:
                 return
             if name == "fix":
-                self._answered.add(header_stamp_ns(data))
+                stamp_ns = header_stamp_ns(data)
+                self._answered.add(stamp_ns)
+                self._awaited_ns = None if stamp_ns == self._awaited_ns else self._awaited_ns
             # In the bag's time: stamp and time of receipt together tell the latency.
             self._writer.write_serialized(topic, message_type, self._now_ns, data)
 

@@ -9,21 +9,20 @@ asks        <node>/get_state           until the localization node is active
 
 from __future__ import annotations
 
-import dataclasses
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import rclpy
-from rcl_interfaces.msg import ParameterDescriptor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 from aerial_vpr_cl.errors import AerialVprError, SettingsError
+from aerial_vpr_cl.nodes.parameters import NodeSettings
 from aerial_vpr_cl.nodes.replay import Replay, ReplaySettings
+from aerial_vpr_cl.nodes.running import forward_logging
 from aerial_vpr_cl.progress import ProgressBar
-from aerial_vpr_cl.settings import load_settings
 
 
 @contextmanager
@@ -39,15 +38,6 @@ def stopped_by_signals() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-def _settings_of(node: Node) -> ReplaySettings:
-    values = {}
-    for field in dataclasses.fields(ReplaySettings):
-        default = [""] if isinstance(field.default, tuple) else field.default
-        descriptor = ParameterDescriptor(description=field.metadata["help"], dynamic_typing=False, read_only=True)
-        values[field.name] = node.declare_parameter(field.name, default, descriptor).value
-    return load_settings(ReplaySettings, values)
-
-
 def main(args: list[str] | None = None) -> int:
     """Play the bag of the parameter `bag`; exit code 0 also after a signal, 1 after an error."""
     with stopped_by_signals() as stopping:
@@ -55,7 +45,8 @@ def main(args: list[str] | None = None) -> int:
         node = Node("replay")
         progress = ProgressBar()
         try:
-            settings = _settings_of(node)
+            forward_logging(node)
+            settings = NodeSettings(node, {"": [ReplaySettings]}, fixed=[""])[ReplaySettings]
             if not settings.bag:
                 raise SettingsError("no bag; give one with `-p bag:=PATH`")
             report = Replay(node, settings, progress=progress, stopping=stopping).run()
