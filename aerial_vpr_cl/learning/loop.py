@@ -78,6 +78,7 @@ def learn(
     replay = memories.replay if method.strategy is not None else ()
     plan = _plan(grid, current, exemplars, replay, settings)
     draw = _ViewMaker(network.input_size, current, exemplars, memories.satellite, replay, recipe, settings.seed)
+    method.begin_learning(network, current, replay)
     optimisers = Optimisers(network, settings.tail_rate or recipe.tail_rate, settings.head_rate or recipe.head_rate)
     epochs: list[list[float]] = []
     with TrunkCache(network, draw, capacity_bytes=settings.cache_mb << 20, folder=cache_folder) as cache:

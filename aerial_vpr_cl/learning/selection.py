@@ -85,17 +85,19 @@ def select_replay(
         )
         chosen = rows[select(method.strategy, pool, buffer.budget, rng)]
         kept = [
-            candidates[row] if row < n_stored else _entering(candidates[row], row, embedding, network, method, group)
+            candidates[row]
+            if row < n_stored and not method.refreshes_stored
+            else _with_outputs(candidates[row], row, embedding, network, method, group)
             for row in chosen
         ]
         buffer = buffer.replace_group(group, kept, seen=buffer.seen[group] + int((rows >= n_stored).sum()))
     return buffer
 
 
-def _entering(
+def _with_outputs(
     observation: Observation, row: int, embedding: Embedding, network: Network, method: Method, group: int
 ) -> Observation:
-    """A new observation with what its method wants remembered of this moment."""
+    """An observation with what its method wants remembered of this moment's network."""
     logits = feature = None
     if method.stores_logits:
         own = network.grid.classes_of_group(group)

@@ -45,13 +45,17 @@ class Method:
     strategy: str | None = None  # name of the memory's selection strategy; None keeps no replay buffer
     stores_logits = False  # observations carry the own head's s·cos of when they entered the buffer
     stores_features = False
+    refreshes_stored = False  # logits and features of what stays in the buffer become those of the newest network
 
     def __init__(self, *, exemplar_weight: float = 1.0, replay_weight: float = 1.0) -> None:
         self.exemplar_weight = exemplar_weight  # λ_EX
         self.replay_weight = replay_weight  # λ_ER
 
     def begin_mission(self, network: Network, step: MissionStep) -> None:
-        """Called once before the first step of a mission."""
+        """Called once before a mission is learnt: the place for a frozen copy of the network as it was."""
+
+    def begin_learning(self, network: Network, current: Sequence[Observation], replay: Sequence[Observation]) -> None:
+        """Called once before the first step, with all that the steps will draw from."""
 
     def begin_epoch(self, network: Network, group: int) -> None:
         """Called before every epoch with the group that becomes active."""
@@ -83,6 +87,12 @@ def frozen_copy(network: Network) -> Network:
     return teacher.eval()
 
 
-def stored(observations: Sequence[Observation], what: str, device: torch.device) -> Tensor:
-    """Stack the stored `logits` or `feature` of replayed observations."""
-    return torch.stack([torch.as_tensor(getattr(observation, what)) for observation in observations]).to(device)
+def stored(observations: Sequence[Observation], what: str, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Rows (m,) of the observations that carry `logits` or a `feature`, and those as (m, d).
+
+    A buffer that another method has filled carries none.
+    """
+    found = [(row, getattr(entry, what)) for row, entry in enumerate(observations) if getattr(entry, what) is not None]
+    rows = torch.tensor([row for row, _ in found], dtype=torch.int64, device=device)
+    values = [torch.as_tensor(value, dtype=torch.float32) for _, value in found]
+    return rows, torch.stack(values).to(device) if values else torch.empty(0, 0, device=device)
