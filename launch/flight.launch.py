@@ -78,6 +78,13 @@ def generate_launch_description() -> LaunchDescription:
                 description="Follow /clock instead of the computer's clock.",
             ),
             DeclareLaunchArgument(
+                "recording",
+                default_value="",
+                choices=["", "never", "service", "auto"],
+                description="When the flight is recorded for learning: never, when ~/record asks (service), or also by "
+                "itself above a speed (auto). Empty: as in the parameters file.",
+            ),
+            DeclareLaunchArgument(
                 "learner",
                 default_value="true",
                 choices=["true", "false"],
@@ -114,6 +121,7 @@ def start(context: LaunchContext) -> list[Action]:
     if argument("raw_image_profile") == "true":
         actions += [SetEnvironmentVariable(name, SHARED_MEMORY_PROFILE) for name in PROFILE_VARIABLES]
     given = {name: argument(name) for name in ("store", "device", "image_transport")}
+    given["recording.mode"] = argument("recording")
     actions.append(
         Node(
             package="aerial_vpr_cl",

@@ -111,6 +111,7 @@ def start(context: LaunchContext) -> list[Action]:
         "image_topic": "image",
         "fix_topic": "fix",
         "use_sim_time": "true",
+        "recording": "never",  # a flight is learnt from once
         "learner": "false",
         "respawn": "false",
     }
@@ -129,7 +130,6 @@ def start(context: LaunchContext) -> list[Action]:
             ],
             ros_arguments=["--log-level", argument("log_level")],
             output="screen",
-            emulate_tty=True,
             on_exit=[Shutdown(reason="the replay has ended")],
             sigterm_timeout="20",  # the result bag is closed first
             sigkill_timeout="20",

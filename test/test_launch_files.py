@@ -17,7 +17,16 @@ COMMON = {"store", "namespace", "params_file", "device", "log_level"}
 ARGUMENTS = {
     "learn.launch.py": COMMON | {"use_sim_time"},
     "flight.launch.py": COMMON
-    | {"use_sim_time", "image_topic", "fix_topic", "image_transport", "learner", "respawn", "raw_image_profile"},
+    | {
+        "use_sim_time",
+        "image_topic",
+        "fix_topic",
+        "image_transport",
+        "recording",
+        "learner",
+        "respawn",
+        "raw_image_profile",
+    },
     "replay.launch.py": COMMON
     | {"bag", "rate", "result", "image_topic", "fix_topic", "image_transport", "raw_image_profile"},
 }

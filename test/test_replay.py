@@ -94,6 +94,7 @@ def test_replay_gives_the_positions_of_an_offline_evaluation_frame_by_frame(stor
     counts = open_bag(tmp_path / "result").counts
     assert counts["/localization/fix"] == counts[TRUTH_TOPIC] == FRAMES
     assert counts["/fix"] == 2 * FRAMES
+    assert list((store / "missions").iterdir()) == []  # a flight is not recorded once more
 
 
 def test_raw_images_arrive_whole_and_give_the_same_positions(store, tmp_path):

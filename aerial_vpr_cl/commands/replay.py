@@ -38,7 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--store", type=Path, help="start a localization node on this store for the time of the replay")
     parser.add_argument("--params-file", type=Path, metavar="YAML", help="parameters of the node that --store starts")
-    parser.add_argument("--device", help="where the network of that node runs: cpu, cuda, cuda:0")
+    parser.add_argument(
+        "--device", default="auto", help="where the network of that node runs: cpu, cuda (default: auto)"
+    )
     parser.add_argument("--result", default="", metavar="DIR", help="new bag for the answers (default: BAG_replayed)")
     parser.add_argument(
         "--rate", type=float, default=1.0, metavar="X", help="speed; 0: as fast as the node answers (default: 1)"
@@ -132,9 +134,13 @@ def own_node(args: argparse.Namespace) -> Iterator[OwnNode]:
     command = [sys.executable, "-m", "aerial_vpr_cl.nodes.localization_node", "--ros-args", *ros_arguments]
     if args.params_file is not None:
         command += ["--params-file", str(args.params_file)]
-    parameters = {"store": str(args.store), "image_transport": transport, "use_sim_time": "true"}
-    if args.device is not None:
-        parameters["device"] = args.device
+    parameters = {
+        "store": str(args.store),
+        "image_transport": transport,
+        "use_sim_time": "true",
+        "recording.mode": "never",  # a flight is learnt from once
+        "device": args.device,
+    }
     for name, value in parameters.items():
         command += ["-p", f"{name}:={value}"]
     command += ["-r", f"__node:={args.node}"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from aerial_vpr_cl.store.generations import GenerationStore
 
-_BUILD = "aerial-vpr build-map MAP.tif --out {store}    # lay the grid over a satellite image of the ground (GeoTIFF)"
-_TRAIN = "aerial-vpr train-base {store}                 # learn to recognise it: generation 0"
+_BUILD = "{program} build-map MAP.tif --out {store}    # lay the grid over a satellite image of the ground (GeoTIFF)"
+_TRAIN = "{program} train-base {store}                 # learn to recognise it: generation 0"
 
 
 def what_is_missing(store: str) -> str:
@@ -24,5 +25,7 @@ def what_is_missing(store: str) -> str:
 
 
 def _text(problem: str, store: str, *commands: str) -> str:
-    steps = "\n".join(f"  {command.format(store=store)}" for command in commands)
+    # In a colcon workspace only `ros2 run` finds the program.
+    program = "aerial-vpr" if shutil.which("aerial-vpr") else "ros2 run aerial_vpr_cl aerial-vpr"
+    steps = "\n".join(f"  {command.format(program=program, store=store)}" for command in commands)
     return f"{problem}. A store is made once, before the first flight:\n{steps}"
