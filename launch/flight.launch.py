@@ -49,6 +49,11 @@ def generate_launch_description() -> LaunchDescription:
                 "the published position.",
             ),
             DeclareLaunchArgument(
+                "landed_topic",
+                default_value="landed",
+                description="Topic of the autopilot's landed state, std_msgs/Bool, if there is one, for the learner.",
+            ),
+            DeclareLaunchArgument(
                 "image_transport",
                 default_value="",
                 choices=["", "raw", "compressed"],
@@ -143,7 +148,16 @@ def start(context: LaunchContext) -> list[Action]:
         )
     )
     if argument("learner") == "true":
-        passed_on = ("store", "namespace", "params_file", "device", "log_level", "use_sim_time")
+        passed_on = (
+            "store",
+            "fix_topic",
+            "landed_topic",
+            "namespace",
+            "params_file",
+            "device",
+            "log_level",
+            "use_sim_time",
+        )
         actions.append(
             IncludeLaunchDescription(
                 PathJoinSubstitution([SHARE, "launch", "learn.launch.py"]),

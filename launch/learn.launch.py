@@ -26,6 +26,17 @@ def generate_launch_description() -> LaunchDescription:
                 description="Directory with map, generations and missions, made by `aerial-vpr build-map`. Must be "
                 "given, here or in the environment variable AERIAL_VPR_STORE.",
             ),
+            DeclareLaunchArgument(
+                "fix_topic",
+                default_value="fix",
+                description="Topic of the GNSS receiver, sensor_msgs/NavSatFix: nothing is learnt while it says that "
+                "the drone moves.",
+            ),
+            DeclareLaunchArgument(
+                "landed_topic",
+                default_value="landed",
+                description="Topic of the autopilot's landed state, std_msgs/Bool, where there is one.",
+            ),
             DeclareLaunchArgument("namespace", default_value="", description="ROS namespace of the node, e.g. uav1."),
             DeclareLaunchArgument(
                 "params_file",
@@ -75,6 +86,7 @@ def start(context: LaunchContext) -> list[Action]:
                 {name: value for name, value in given.items() if value},
                 {"use_sim_time": argument("use_sim_time") == "true"},
             ],
+            remappings=[("fix", argument("fix_topic")), ("landed", argument("landed_topic"))],
             ros_arguments=["--log-level", argument("log_level")],
             output="screen",
             sigterm_timeout="20",  # a commit that has begun is finished first

@@ -14,22 +14,10 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FILES = ["flight.launch.py", "learn.launch.py", "replay.launch.py"]
 COMMON = {"store", "namespace", "params_file", "device", "log_level"}
-ARGUMENTS = {
-    "learn.launch.py": COMMON | {"use_sim_time"},
-    "flight.launch.py": COMMON
-    | {
-        "use_sim_time",
-        "image_topic",
-        "fix_topic",
-        "image_transport",
-        "recording",
-        "learner",
-        "respawn",
-        "raw_image_profile",
-    },
-    "replay.launch.py": COMMON
-    | {"bag", "rate", "result", "image_topic", "fix_topic", "image_transport", "raw_image_profile"},
-}
+LEARN = COMMON | {"fix_topic", "landed_topic", "use_sim_time"}
+FLIGHT = LEARN | {"image_topic", "image_transport", "recording", "learner", "respawn", "raw_image_profile"}
+REPLAY = COMMON | {"bag", "rate", "result", "image_topic", "fix_topic", "image_transport", "raw_image_profile"}
+ARGUMENTS = {"learn.launch.py": LEARN, "flight.launch.py": FLIGHT, "replay.launch.py": REPLAY}
 
 
 def launch_is_installed() -> bool:
