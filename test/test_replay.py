@@ -162,6 +162,14 @@ def test_without_a_node_the_replay_says_so_and_leaves_nothing(bag, tmp_path):
     assert "exists already" in replay(bag, "--result", bag, cwd=tmp_path, code=1)
 
 
+@pytest.mark.parametrize(("parameters", "words"), [({}, "no bag; give one with"), ({"rate": -1.0}, "out of range")])
+def test_the_node_explains_bad_parameters(parameters, words, tmp_path):
+    with NodeProcess("replay_node", log=tmp_path / "log", parameters=parameters) as node:
+        assert node.process.wait(60) == 1
+        assert words in node.log
+        assert "Traceback" not in node.log
+
+
 def test_a_bag_can_be_played_to_whoever_listens(bag, tmp_path):
     output = replay(bag, "--wait", 0, "--rate", 50, "--start", 3, "--duration", 4, cwd=tmp_path)
     assert "flight_replayed: 5 frames sent, 0 answered" in output

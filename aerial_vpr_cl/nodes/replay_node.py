@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import rclpy
+from rclpy.exceptions import ParameterException
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
@@ -54,7 +55,7 @@ def main(args: list[str] | None = None) -> int:
             for line in str(report).splitlines():
                 node.get_logger().info(line)
             return 0
-        except AerialVprError as error:
+        except (AerialVprError, ParameterException) as error:
             progress.close()
             node.get_logger().error(str(error))
             return 1
