@@ -171,5 +171,7 @@ def test_the_node_explains_bad_parameters(parameters, words, tmp_path):
 
 
 def test_a_bag_can_be_played_to_whoever_listens(bag, tmp_path):
-    output = replay(bag, "--wait", 0, "--rate", 50, "--start", 3, "--duration", 4, cwd=tmp_path)
+    output = replay(
+        bag, "--wait", 0, "--rate", 50, "--start", 3, "--duration", 4, "--remap", "/fix:=gnss", cwd=tmp_path
+    )
     assert "flight_replayed: 5 frames sent, 0 answered" in output

@@ -25,7 +25,7 @@ apart from any other ROS nodes; without, the one that runs is used (--node). At 
 the true positions in the bag, or with its GNSS.
 
   aerial-vpr replay BAG --store STORE --rate 0        every frame, as fast as the node answers
-  aerial-vpr replay BAG /odom:=odometry               to the node that runs, as flown, with another topic of the bag"""
+  aerial-vpr replay BAG --remap /odom:=odometry       to the node that runs, as flown, with another topic of the bag"""
 
 END_S = 20.0
 
@@ -33,9 +33,6 @@ END_S = 20.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the verb."""
     parser.add_argument("bag", type=Path, metavar="BAG", help="rosbag2 directory, .mcap or .db3; also a cut one")
-    parser.add_argument(
-        "routes", nargs="*", metavar="A:=B", help="play topic A of the bag as B (relative names: in the namespace)"
-    )
     parser.add_argument("--store", type=Path, help="start a localization node on this store for the time of the replay")
     parser.add_argument("--params-file", type=Path, metavar="YAML", help="parameters of the node that --store starts")
     parser.add_argument(
@@ -47,6 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--image-topic", default="", metavar="TOPIC", help="frames in the bag (default: found by type)")
     parser.add_argument("--fix-topic", default="", metavar="TOPIC", help="fixes in the bag (default: found by type)")
+    parser.add_argument(
+        "--remap", nargs="+", action="extend", metavar="A:=B", help="play topic A of the bag as topic B, or besides"
+    )
     parser.add_argument("--decompress", action="store_true", help="publish compressed frames as raw images")
     parser.add_argument("--node", default="localization", metavar="NAME", help="node to wait for and listen to")
     parser.add_argument("--start", type=float, default=0.0, metavar="S", help="begin S seconds after the first frame")
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> None:
         rate=args.rate,
         image_topic=args.image_topic,
         fix_topic=args.fix_topic,
-        routes=args.routes,
+        routes=args.remap,
         image_transport="raw" if args.decompress else None,
         node=args.node,
         start_s=args.start,
