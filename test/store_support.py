@@ -27,27 +27,41 @@ SURE = 0.02
 """A temperature at which even a random network is confident."""
 
 
-def make_store(
-    root: Path, *, seed: int = 0, input_size: int = 32, temperature: float = SURE, modulus: int = 2, **settings: object
-) -> Path:
-    """A store with a map of 200 m cells and an untrained EfficientNet-Lite0 as generation 0."""
+def make_map(root: Path, *, seed: int = 0, modulus: int = 2, blur_px: float = 3.0) -> Path:
+    """A store with a painted map of 200 m cells and no generation; more blur makes cells easier to tell apart."""
     root = Path(root)
     root.mkdir(parents=True, exist_ok=True)
     side = int(SIDE_M / PIXEL_M)
-    painted = cv2.GaussianBlur(noise_image(side, side, seed=seed), (0, 0), 3)
+    painted = cv2.GaussianBlur(noise_image(side, side, seed=seed), (0, 0), blur_px)
     painted = cv2.normalize(painted, None, 1, 255, cv2.NORM_MINMAX)
     raster = write_raster(root / "painted.tif", painted, pixel=PIXEL_M)
     store = GenerationStore.create(root / "store")
-    folder = build_map(raster, store.root, PatchSettings(cell_side_m=200.0, modulus=modulus, rotations=1))
+    build_map(raster, store.root, PatchSettings(cell_side_m=200.0, modulus=modulus, rotations=1))
+    return store.root
+
+
+def make_store(
+    root: Path,
+    *,
+    seed: int = 0,
+    input_size: int = 32,
+    temperature: float = SURE,
+    modulus: int = 2,
+    weights: str | None = "random",
+    **settings: object,
+) -> Path:
+    """A store with a map and an untrained EfficientNet-Lite0 as generation 0; weights=None: those of ImageNet."""
+    store = make_map(root, seed=seed, modulus=modulus)
+    folder = open_map(store)
     wanted = NetworkSettings(**{"backbone": "tf_efficientnet_lite0", "input_size": input_size, **settings})  # type: ignore[arg-type]
-    network = Network.build(wanted, folder.grid, weights="random", seed=seed)
+    network = Network.build(wanted, folder.grid, weights=weights, seed=seed)
     save_trunk(folder.path / "trunk.safetensors", network)
     ExemplarMemory.choose(folder.patches, np.arange(0, len(folder.patches), 2)).save(
         folder.path / "exemplars.h5", folder.grid.hash
     )
-    add_files(store.root, ["trunk.safetensors", "exemplars.h5"])
-    commit_generation(store.root, network, temperature)
-    return store.root
+    add_files(store, ["trunk.safetensors", "exemplars.h5"])
+    commit_generation(store, network, temperature)
+    return store
 
 
 def commit_generation(store: Path, network: Network, temperature: float = SURE) -> Generation:

@@ -1,0 +1,140 @@
+"""The shared loop: cached and plain learning agree, and the same seed gives the same network."""
+
+import os
+
+import numpy as np
+import pytest
+import torch
+from store_support import make_store, write_flight
+
+from aerial_vpr_cl.learning.adapt import load_knowledge, observations_of
+from aerial_vpr_cl.learning.loop import LearnSettings, Memories, learn
+from aerial_vpr_cl.learning.methods import method_of
+from aerial_vpr_cl.learning.recipes import recipe_of
+from aerial_vpr_cl.learning.selection import embed, select_replay
+from aerial_vpr_cl.learning.thinning import ThinningSettings, thin
+from aerial_vpr_cl.learning.trunk_cache import TrunkCache
+from aerial_vpr_cl.mission.bag import read_mission
+from aerial_vpr_cl.store.generations import GenerationStore
+
+QUICK = LearnSettings(cycles=2, views=2)
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory):
+    root = tmp_path_factory.mktemp("loop")
+    store = make_store(root, input_size=64, weights=None, scale=30.0)
+    bag = write_flight(store, root / "flight", 24, name="flight", modality="VIS")
+    return store, bag
+
+
+@pytest.fixture
+def known(ground):
+    return load_knowledge(GenerationStore(ground[0]), torch.device("cpu"))
+
+
+@pytest.fixture
+def flown(ground, known):
+    return observations_of(read_mission(ground[1], known.map.grid), known.map.grid)
+
+
+def run(known, flown, settings=QUICK, method="dbs_hybrid"):
+    network = known.network.copy_living_parts()
+    memories = Memories(known.exemplars, known.map.satellite, ())
+    recipe = recipe_of(network.backbone.name)
+    report = learn(network, known.map.grid, flown, memories, method_of(method), recipe, settings)
+    return network, report
+
+
+def test_learning_on_cached_trunk_outputs_is_the_plain_loop_up_to_half_precision(known, flown):
+    cached, report = run(known, flown)
+    plain, reference = run(known, flown, LearnSettings(cycles=2, views=2, cache_mb=0))
+    assert report.steps == reference.steps >= 4
+    np.testing.assert_allclose(report.epoch_losses, reference.epoch_losses, rtol=2e-3)
+    for name, tensor in cached.living_tensors().items():
+        # Adam turns the rounding of tiny gradients into whole steps, so tensors are compared as wholes.
+        assert (tensor - plain.living_tensors()[name]).double().norm() <= 0.02 * tensor.double().norm(), name
+
+
+def test_the_same_seed_gives_the_same_network_to_the_bit(known, flown):
+    first, _ = run(known, flown)
+    second, _ = run(known, flown)
+    for name, tensor in first.living_tensors().items():
+        assert torch.equal(tensor, second.living_tensors()[name]), name
+
+
+def test_learning_changes_tail_and_heads_and_never_the_trunk(known, flown):
+    before = {name: value.clone() for name, value in known.network.state_dict().items()}
+    network, report = run(known, flown, LearnSettings(cycles=10, views=2))
+    assert np.mean(report.epoch_losses[-4:]) < np.mean(report.epoch_losses[:4])
+    changed = {name for name, value in network.state_dict().items() if not torch.equal(value, before[name])}
+    assert changed and not any(name.startswith("backbone.trunk") for name in changed)
+    assert any(name.startswith("backbone.tail") for name in changed)
+    assert any(name.startswith("heads") for name in changed)
+
+
+def test_a_method_without_exemplars_never_reads_the_map(known, flown):
+    _, with_map = run(known, flown, method="ft_ex")
+    network = known.network.copy_living_parts()
+    recipe = recipe_of(network.backbone.name)
+    without = learn(network, known.map.grid, flown, Memories(None, None, ()), method_of("ft"), recipe, QUICK)
+    assert without.steps == with_map.steps
+
+
+def test_a_full_cache_computes_the_rest_and_gives_the_same(known, flown):
+    network = known.network
+    images = [observation.image for observation in flown[:6]]
+    keys = [(0, index, 0) for index in range(6)]
+
+    def render(key):
+        from aerial_vpr_cl.mission.image_decoding import decode_compressed
+
+        return network.resize([decode_compressed(images[key[1]])])[0]
+
+    one = network.trunk_features(network.preprocess([render(keys[0])]))
+    with TrunkCache(network, render, capacity_bytes=3 * 2 * one.numel()) as small:
+        small.prepare(keys)
+        some = small(keys)
+    with TrunkCache(network, render, capacity_bytes=0) as none:
+        none.prepare(keys)
+        plain = none(keys)
+    assert torch.equal(some[3:], plain[3:])
+    torch.testing.assert_close(some[:3], plain[:3], rtol=1e-3, atol=1e-3)
+
+
+def test_the_cache_leaves_no_file_behind_even_while_it_is_open(known, tmp_path):
+    render = lambda key: np.zeros((64, 64, 3), np.uint8)  # noqa: E731
+    with TrunkCache(known.network, render, capacity_bytes=1 << 20, folder=tmp_path) as cache:
+        cache.prepare([(0, 0, 0)])
+        assert os.listdir(tmp_path) == []
+
+
+def test_selection_keeps_the_budget_and_prefers_nothing_but_the_candidates(known, flown):
+    buffer = known.buffer.bounded(3)
+    chosen = select_replay(
+        known.network, known.map.grid, flown, buffer, method_of("dbs_hybrid"), np.random.default_rng(0)
+    )
+    assert 0 < len(chosen) <= 3 * known.map.grid.n_groups
+    assert {kept.stamp_ns for kept in chosen} <= {observation.stamp_ns for observation in flown}
+    for group, members in enumerate(chosen.groups):
+        assert all(known.map.grid.groups[member.label] == group for member in members)
+    assert sum(chosen.seen) == len(flown)
+
+
+def test_embedding_nothing_gives_empty_arrays_of_the_right_shape(known):
+    embedding = embed(known.network, [])
+    assert embedding.features.shape == (0, known.network.feature_dim)
+    assert embedding.scores.shape == (0, known.map.grid.n_classes)
+
+
+def test_hovering_is_thinned_by_distance_and_appearance(flown):
+    hovering = [flown[0]] * 10 + list(flown[1:])
+    assert [kept.stamp_ns for kept in thin(hovering, ThinningSettings())] == [kept.stamp_ns for kept in flown]
+    assert len(thin(hovering, ThinningSettings(thinning=False))) == len(hovering)
+
+
+def test_a_changed_view_from_the_same_place_is_not_thinned(flown):
+    from dataclasses import replace
+
+    turned = replace(flown[-1], position=flown[0].position)
+    assert len(thin([flown[0], turned, turned], ThinningSettings())) == 2
