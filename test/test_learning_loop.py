@@ -1,7 +1,5 @@
 """The shared loop: cached and plain learning agree, and the same seed gives the same network."""
 
-import os
-
 import numpy as np
 import pytest
 import torch
@@ -106,7 +104,7 @@ def test_the_cache_leaves_no_file_behind_even_while_it_is_open(known, tmp_path):
     render = lambda key: np.zeros((64, 64, 3), np.uint8)  # noqa: E731
     with TrunkCache(known.network, render, capacity_bytes=1 << 20, folder=tmp_path) as cache:
         cache.prepare([(0, 0, 0)])
-        assert os.listdir(tmp_path) == []
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_selection_keeps_the_budget_and_prefers_nothing_but_the_candidates(known, flown):

@@ -25,8 +25,8 @@ from aerial_vpr_cl.store.generations import GenerationStore
 
 LITE = "tf_efficientnet_lite0"
 SHORT = PretrainSettings(
-    backbone=LITE, input_size=64, batch=16, epoch_steps=4, max_steps=16, held_out=32, exemplars=3, exemplar_candidates=4,
-    good_recall=1.0, readers=1,
+    backbone=LITE, input_size=64, batch=16, epoch_steps=4, max_steps=16, held_out=32,
+    exemplars=3, exemplar_candidates=4, good_recall=1.0, readers=1,
 )  # fmt: skip
 LONG = replace(SHORT, batch=24, max_steps=112, held_out=64, good_recall=0.95, photometric=False)
 OPTIONS = [
