@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -61,6 +64,17 @@ class LearnReport:
     epoch_losses: tuple[float, ...]
 
 
+class ViewCache(Protocol):
+    """Trunk outputs of views by key."""
+
+    def prepare(self, keys: Iterable[Key], progress: Progress = silent) -> None: ...
+
+    def __call__(self, keys: Sequence[Key]) -> torch.Tensor: ...
+
+
+OpenCache = Callable[[Network, "ViewMaker"], AbstractContextManager[ViewCache]]
+
+
 def learn(
     network: Network,
     grid: Grid,
@@ -72,16 +86,21 @@ def learn(
     *,
     progress: Progress = silent,
     cache_folder: Path | None = None,
+    open_cache: OpenCache | None = None,
 ) -> LearnReport:
-    """Adapt tail and heads in place to the current observations, with the method's losses (paper, section 4.3)."""
+    """Adapt tail and heads in place to the current observations, with the method's losses (paper, section 4.3).
+
+    Trunk outputs are cached in `cache_folder` for this mission alone, or wherever `open_cache` says.
+    """
     exemplars = memories.exemplars if method.uses_exemplars else None
     replay = memories.replay if method.strategy is not None else ()
     plan = _plan(grid, current, exemplars, replay, settings)
-    draw = _ViewMaker(network.input_size, current, exemplars, memories.satellite, replay, recipe, settings.seed)
+    draw = ViewMaker(network.input_size, current, exemplars, memories.satellite, replay, recipe, settings.seed)
     method.begin_learning(network, current, replay)
     optimisers = Optimisers(network, settings.tail_rate or recipe.tail_rate, settings.head_rate or recipe.head_rate)
     epochs: list[list[float]] = []
-    with TrunkCache(network, draw, capacity_bytes=settings.cache_mb << 20, folder=cache_folder) as cache:
+    own_cache = TrunkCache(network, draw, capacity_bytes=settings.cache_mb << 20, folder=cache_folder)
+    with open_cache(network, draw) if open_cache else own_cache as cache:
         cache.prepare(views_of(plan), progress)
         network.train()
         done = 0
@@ -132,8 +151,12 @@ def _plan(
     return plan_batches(sources, sizes, epochs=settings.cycles * grid.n_groups, n_views=settings.views, rng=rng)
 
 
-class _ViewMaker:
-    """Renders the view of a key; the same key always gives the same pixels."""
+class ViewMaker:
+    """Renders the view of a key.
+
+    The pixels depend on the seed, the view and the image itself, not on its place in the buffer: runs of other methods
+    draw the same views. While another mission is learnt, a replayed image is seen in new ones.
+    """
 
     def __init__(
         self,
@@ -153,9 +176,18 @@ class _ViewMaker:
         self.recipe = recipe
         self.seed = seed
 
+    def identity(self, key: Key) -> tuple[int, ...]:
+        """What the view of a key follows from, beside the image: numbers that name it among all views of all runs."""
+        source, index, view = key
+        if source == EXEMPLAR:
+            return self.seed, 1, EXEMPLAR, index, view
+        image = (self.current if source == CURRENT else self.replay)[index]
+        learnt, flown = (zlib.crc32(mission.encode()) for mission in (self.current[0].mission, image.mission))
+        return self.seed, 1, CURRENT, learnt, flown, image.stamp_ns % 2**64, view
+
     def __call__(self, key: Key) -> NDArray[np.uint8]:
         source, index, _ = key
-        rng = np.random.default_rng([self.seed, 1, *key])
+        rng = np.random.default_rng(self.identity(key))
         if source == EXEMPLAR:
             assert self.exemplars is not None
             # Read larger than the input so that the random crop does not enlarge.
@@ -172,7 +204,7 @@ class _ViewMaker:
         return (self.current if source == CURRENT else self.replay)[index].label
 
 
-def _load(planned: PlannedBatch, cache: TrunkCache, draw: _ViewMaker, network: Network) -> Batch:
+def _load(planned: PlannedBatch, cache: ViewCache, draw: ViewMaker, network: Network) -> Batch:
     keys = [(source, image, view) for source, views in enumerate(planned.views) for image, view in views.tolist()]
     return Batch(
         group=planned.group,

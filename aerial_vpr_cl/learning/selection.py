@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,16 +29,30 @@ class Embedding:
     losses: NDArray[np.float32]  # (n,) cross-entropy of the own head, without margin
 
 
+TrunkOf = Callable[[Network, Sequence[Observation]], torch.Tensor]
+"""Trunk outputs of whole, unaugmented images."""
+
+
+def pass_trunk(network: Network, observations: Sequence[Observation]) -> torch.Tensor:
+    """Decode the images and pass the trunk over them."""
+    return network.trunk_features(
+        network.preprocess([decode_compressed(observation.image) for observation in observations])
+    )
+
+
 def embed(
-    network: Network, observations: Sequence[Observation], progress: Progress = silent, phase: str = "embed"
+    network: Network,
+    observations: Sequence[Observation],
+    progress: Progress = silent,
+    phase: str = "embed",
+    trunk_of: TrunkOf = pass_trunk,
 ) -> Embedding:
     """Features, scores and margin-free losses of whole images."""
     features, scores, losses = [], [], []
     with torch.inference_mode():
         for start in range(0, len(observations), FEATURE_BATCH):
             part = observations[start : start + FEATURE_BATCH]
-            images = network.preprocess([decode_compressed(observation.image) for observation in part])
-            z = network.features(images)
+            z = network.features_of_trunk(trunk_of(network, part))
             labels = torch.tensor([observation.label for observation in part], device=network.device)
             groups = network.heads.group_of_class[labels]
             loss = z.new_zeros(len(part))
@@ -63,12 +77,13 @@ def select_replay(
     method: Method,
     rng: np.random.Generator,
     progress: Progress = silent,
+    trunk_of: TrunkOf = pass_trunk,
 ) -> ReplayBuffer:
     """The next replay buffer: per group, Φ(P_k, q, B) over the stored and the new observations (equation 1)."""
     if method.strategy is None:
         return buffer
     candidates = [*buffer, *current]
-    embedding = embed(network, candidates, progress, "select")
+    embedding = embed(network, candidates, progress, "select", trunk_of)
     n_stored = len(candidates) - len(current)
     labels = np.array([candidate.label for candidate in candidates], np.int64)
     groups = grid.groups[labels]
