@@ -174,8 +174,8 @@ class Peer:
     def spin(self, seconds: float) -> None:
         """Receive for a while; for when it is the time that matters, not an event."""
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            self._executor.spin_once(timeout_sec=0.02)
+        while (left_s := end - time.monotonic()) > 0.0:
+            self._executor.spin_once(timeout_sec=left_s)
 
     def call(self, service_type: Any, name: str, request: Any = None, limit_s: float = PATIENCE_S) -> Any:
         """Call a service and return its answer."""

@@ -58,7 +58,12 @@ class GenerationWatch:
             numbers = GenerationStore(self.path).numbers()
         except StoreError:
             return False
-        return bool(numbers) and numbers != self._tried and numbers[-1] != self.number
+        if not numbers or numbers == self._tried:
+            return False
+        if numbers[-1] == self.number:  # what was unfit is withdrawn, or an old one pruned
+            self._tried, self.problem = numbers, ""
+            return False
+        return True
 
     def forget(self) -> None:
         """Use none."""

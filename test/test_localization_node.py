@@ -1,0 +1,541 @@
+"""The localization node over real DDS: what goes in, what comes out, and that nothing stops it."""
+
+import dataclasses
+import signal
+import typing
+from types import SimpleNamespace
+
+import cv2
+import numpy as np
+import pytest
+import rclpy
+import store_support
+import torch
+import yaml
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from geometry_msgs.msg import PoseWithCovarianceStamped
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from rcl_interfaces.msg import Parameter, ParameterValue
+from rcl_interfaces.srv import SetParameters
+from ros_support import REPOSITORY, NodeProcess, Peer
+from sensor_msgs.msg import CompressedImage, Image, NavSatFix
+from std_srvs.srv import SetBool, Trigger
+from visualization_msgs.msg import MarkerArray
+
+from aerial_vpr_cl.localization.estimate import LOW_CONFIDENCE, Estimate
+from aerial_vpr_cl.localization.localizer import Localizer
+from aerial_vpr_cl.mission.bag import read_mission
+from aerial_vpr_cl.nodes import messages
+from aerial_vpr_cl.nodes.image_messages import decode_image, pick_decoder, sample_images
+from aerial_vpr_cl.nodes.localization_node import FIXED, PARAMETERS, LocalizationNode
+from aerial_vpr_cl.satellite.map_folder import open_map
+from aerial_vpr_cl.store.generations import GenerationStore
+
+CELL_M2 = 200.0**2 / 12.0
+
+
+class Flight:
+    """A node under test, its inputs and its answers."""
+
+    def __init__(self, folder, name, *, store=None, image_type=CompressedImage, **parameters):
+        self.store = store_support.make_store(folder) if store is None else store
+        transport = "compressed" if image_type is CompressedImage else "raw"
+        values = {"store": str(self.store), "image_transport": transport, "recording.mode": "service", **parameters}
+        self.name, self.image_type = name, image_type
+        inputs = {"image": f"{name}/image", "fix": f"{name}/gnss", "__node": name}
+        self.process = NodeProcess("localization_node", log=folder / f"{name}.log", parameters=values, remap=inputs)
+        self.peer = Peer(f"{name}_peer")
+        self.images = self.peer.publisher(image_type, f"{name}/image")
+        self.gnss = self.peer.publisher(NavSatFix, f"{name}/gnss")
+        self.fixes = self.peer.listen(NavSatFix, f"{name}/fix")
+        self.poses = self.peer.listen(PoseWithCovarianceStamped, f"{name}/pose")
+        self.reports = self.peer.listen(DiagnosticArray, "/diagnostics")
+
+    def __enter__(self):
+        self.process.__enter__()
+        return self
+
+    def __exit__(self, *_):
+        self.peer.__exit__()
+        self.process.__exit__()
+
+    def ready(self):
+        self.peer.wait_matched()
+        self.ask(store_support.view(self.store, store_support.track(1)[1])[0], 1)
+        return self
+
+    def image(self, pixels, stamp_ns):
+        message = self.image_type()
+        message.header.frame_id = "camera"
+        message.header.stamp.sec, message.header.stamp.nanosec = divmod(int(stamp_ns), 10**9)
+        if self.image_type is CompressedImage:
+            message.format, message.data = "jpeg", store_support.jpeg(pixels)
+        else:
+            message.height, message.width, message.encoding = pixels.shape[0], pixels.shape[1], "rgb8"
+            message.step, message.data = pixels.shape[1] * 3, pixels.tobytes()
+        return message
+
+    def ask(self, pixels, stamp_ns):
+        """Send a frame and return the node's NavSatFix for it; sent again if DDS lost it."""
+        return self.ask_message(pixels if hasattr(pixels, "header") else self.image(pixels, stamp_ns))
+
+    def ask_message(self, message):
+        asked = len(self.fixes)
+
+        def answer():
+            return next((fix for fix in self.fixes[asked:] if fix.header.stamp == message.header.stamp), None)
+
+        for _ in range(20):
+            self.images.publish(message)
+            try:
+                return self.peer.wait_for(answer, 3.0)
+            except AssertionError:
+                assert self.process.alive, self.process.log
+        raise AssertionError(f"no answer\n{self.process.log}")
+
+    def fix(self, stamp_ns, latitude, longitude, status=0):
+        message = NavSatFix(latitude=float(latitude), longitude=float(longitude), altitude=500.0)
+        message.header.stamp.sec, message.header.stamp.nanosec = divmod(int(stamp_ns), 10**9)
+        message.status.status = status
+        message.position_covariance = np.diag([4.0, 4.0, 4.0]).reshape(-1)
+        message.position_covariance_type = NavSatFix.COVARIANCE_TYPE_DIAGONAL_KNOWN
+        self.gnss.publish(message)
+
+    def newest_report(self):
+        """The last report so far, as (level, message, values), or None."""
+        for report in reversed(self.reports):
+            for status in report.status:
+                if status.name == f"/{self.name}":
+                    return status.level, status.message, {value.key: value.value for value in status.values}
+        return None
+
+    def status(self, fits=lambda values: True, limit_s=30.0):
+        """The first report from now on whose values fit, as (level, message, values)."""
+        self.reports.clear()
+
+        def fitting():
+            report = self.newest_report()
+            return report if report and fits(report[2]) else None
+
+        return self.peer.wait_for(fitting, limit_s, what="a fitting report")
+
+    def set(self, **values):
+        """Set parameters; returns the reasons of refusal, empty if accepted."""
+        kinds = {
+            bool: ("bool_value", 1),
+            int: ("integer_value", 2),
+            float: ("double_value", 3),
+            str: ("string_value", 4),
+        }
+        request = SetParameters.Request()
+        for name, value in values.items():
+            field, number = kinds[type(value)]
+            request.parameters.append(
+                Parameter(name=name.replace("__", "."), value=ParameterValue(type=number, **{field: value}))
+            )
+        results = self.peer.call(SetParameters, f"{self.name}/set_parameters", request).results
+        return "; ".join(result.reason for result in results if not result.successful)
+
+    def change_state(self, transition):
+        request = ChangeState.Request()
+        request.transition.id = transition
+        return self.peer.call(ChangeState, f"{self.name}/change_state", request).success
+
+
+def balanced(values):
+    """Whether every image that came has been answered, rejected or dropped."""
+    done = sum(int(values[name]) for name in ("positions published", "frames dropped", "frames rejected"))
+    return int(values["images received"]) == done
+
+
+def positions_of(fix, store):
+    return open_map(store).grid.projection.to_utm(fix.latitude, fix.longitude)
+
+
+@pytest.fixture(scope="module")
+def flight(tmp_path_factory):
+    with Flight(tmp_path_factory.mktemp("flight"), "compressed") as running:
+        yield running.ready()
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory):
+    with Flight(tmp_path_factory.mktemp("raw"), "raw", image_type=Image) as running:
+        yield running.ready()
+
+
+def offline(store, image):
+    """The position the library gives an image that goes through JPEG, as the node's does."""
+    decoded = cv2.cvtColor(cv2.imdecode(np.frombuffer(store_support.jpeg(image), np.uint8), 1), cv2.COLOR_BGR2RGB)
+    return Localizer.open(store).localize(decoded)
+
+
+def test_answers_have_the_images_stamps_and_the_librarys_positions(flight):
+    stamps, points = store_support.track(12)
+    localizer = Localizer.open(flight.store)
+    for stamp_ns, image in zip(stamps, store_support.view(flight.store, points)):
+        fix = flight.ask(image, stamp_ns)
+        pose = flight.peer.wait_for(lambda fix=fix: [p for p in flight.poses if p.header.stamp == fix.header.stamp])[0]
+        expected = offline(flight.store, image)
+        assert fix.status.status == 0 and fix.header.frame_id == "camera" and pose.header.frame_id == "utm"
+        position = pose.pose.pose.position
+        assert [position.x, position.y] == expected.position.tolist()
+        np.testing.assert_allclose(positions_of(fix, flight.store), expected.position, atol=1e-3)
+        covariance = np.asarray(fix.position_covariance).reshape(3, 3)
+        np.testing.assert_allclose(covariance[:2, :2], expected.covariance, rtol=1e-4)
+        assert np.isfinite(covariance).all() and np.isfinite(np.asarray(pose.pose.covariance)).all()
+        assert np.linalg.eigvalsh(covariance[:2, :2]).min() >= CELL_M2 * (1 - 1e-9)
+    assert localizer.generation.number == 0
+
+
+def test_raw_images_of_any_layout_are_answered_alike(raw):
+    pixels = store_support.view(raw.store, store_support.track(1)[1], 48)[0]
+    expected = Localizer.open(raw.store).localize(pixels).position
+    padded = np.zeros((48, 48 * 3 + 7), np.uint8)
+    padded[:, : 48 * 3] = pixels[..., ::-1].reshape(48, -1)
+    message = raw.image(pixels, 10)
+    message.encoding, message.step, message.data = "bgr8", padded.shape[1], padded.tobytes()
+    for stamp_ns, answered in ((11, raw.ask(pixels, 11)), (10, raw.ask_message(message))):
+        assert answered.header.stamp.nanosec == stamp_ns
+        np.testing.assert_allclose(positions_of(answered, raw.store), expected, atol=1e-3)
+    thermal = raw.image(pixels, 12)
+    grey = (pixels[..., 0].astype(">u2") * 9 + 21_000).tobytes()
+    thermal.encoding, thermal.step, thermal.is_bigendian, thermal.data = "mono16", 96, 1, grey
+    assert raw.ask_message(thermal).status.status == 0
+
+
+def test_positions_do_not_depend_on_the_gnss_lost_broken_or_lying(flight):
+    _, points = store_support.track(4)
+    images = store_support.view(flight.store, points)
+    alone = [flight.ask(image, 10**9 + index) for index, image in enumerate(images)]
+    for case, (latitude, longitude, status) in enumerate([(np.nan, np.nan, 0), (0.0, 0.0, -1), (48.0, 11.0, 0)]):
+        for index, image in enumerate(images):
+            stamp_ns = (2 + case) * 10**9 + index
+            flight.fix(stamp_ns, latitude, longitude, status)
+            fix = flight.ask(image, stamp_ns)
+            assert (fix.latitude, fix.longitude) == (alone[index].latitude, alone[index].longitude)
+    flight.fix(10**10, np.nan, np.nan)
+    values = flight.status(lambda values: values["GNSS"].startswith("not trusted"))[2]
+    assert values["GNSS"] == "not trusted: nan" and int(values["GNSS fixes refused: no fix"]) >= 1
+    level, _, values = flight.status(lambda values: values["GNSS"] == "lost")
+    assert level in (DiagnosticStatus.OK, DiagnosticStatus.WARN)
+
+
+def test_the_error_against_a_trusted_gnss_is_in_the_diagnostics(flight):
+    grid = open_map(flight.store).grid
+    stamps, points = store_support.track(6)
+    stamps = stamps + 10**12
+    for row, image in enumerate(store_support.view(flight.store, points)):
+        latitude, longitude = grid.projection.to_wgs84(points[row])
+        flight.fix(stamps[row], latitude, longitude)
+        flight.ask(image, stamps[row])
+    _, _, values = flight.status(lambda values: values["error against GNSS, median (m)"])
+    errors = [
+        np.linalg.norm(offline(flight.store, image).position - point)
+        for image, point in zip(store_support.view(flight.store, points), points)
+    ]
+    assert min(errors) - 1 <= float(values["error against GNSS, median (m)"]) <= max(errors) + 1
+
+
+def test_the_top_cells_are_shown_to_who_looks(flight):
+    arrays = flight.peer.listen(MarkerArray, f"{flight.name}/cells")
+    flight.peer.wait_matched()
+    image = store_support.view(flight.store, store_support.track(1)[1])[0]
+    assert flight.set(top_k=3) == ""
+    flight.peer.wait_for(lambda: flight.ask(image, 2 * 10**12 + len(flight.fixes)) and arrays)
+    flight.peer.wait_for(lambda: len(arrays[-1].markers) == 4)
+    best = arrays[-1].markers[1].pose.position
+    assert [best.x, best.y] == offline(flight.store, image).position.tolist()
+
+
+def test_parameters_change_in_flight_within_their_ranges_only(flight):
+    assert flight.set(min_confidence=0.25, recording__rate_hz=3) == ""
+    assert "min_confidence" in flight.set(min_confidence=1.5)
+    assert "choose one of" in flight.set(recording__mode="sometimes")
+    assert "read-only" in flight.set(store="/elsewhere")
+    assert flight.set(min_confidence=0.5, recording__rate_hz=2.0) == ""
+
+
+def test_time_that_runs_backwards_is_noticed_and_answered(flight):
+    image = store_support.view(flight.store, store_support.track(1)[1])[0]
+    jumps = int(flight.status()[2]["time jumps"])
+    flight.ask(image, 9 * 10**15)
+    assert flight.ask(image, 5 * 10**15).status.status == 0
+    assert int(flight.status(lambda values: int(values["time jumps"]) > jumps)[2]["time jumps"]) == jumps + 1
+    flight.ask(image, 5)
+
+
+def test_an_inactive_node_is_silent_and_an_active_one_answers_again(flight):
+    image = store_support.view(flight.store, store_support.track(1)[1])[0]
+    assert flight.change_state(Transition.TRANSITION_DEACTIVATE)
+    before = len(flight.fixes)
+    for index in range(5):
+        flight.images.publish(flight.image(image, 100 + index))
+    flight.status(lambda values: values["state"] == "inactive")
+    assert len(flight.fixes) == before
+    answer = flight.peer.call(SetBool, f"{flight.name}/record", SetBool.Request(data=True))
+    assert not answer.success and "inactive" in answer.message
+    assert flight.change_state(Transition.TRANSITION_ACTIVATE)
+    assert flight.ask(image, 200).status.status == 0
+
+
+def malformed(flight, index):
+    """A bad message of ten kinds."""
+    message = flight.image(np.arange(16 * 16 * 3, dtype=np.uint8).reshape(16, 16, 3), 10**9 * (index + 1))
+    if flight.image_type is CompressedImage:
+        data = bytes(message.data)
+        message.data = [
+            b"", b"\x00", b"not an image", data[: len(data) // 2], data[:20], b"\x89PNG\r\n\x1a\n" + data,
+            bytes(len(data)), data[::-1], b"\xff\xd8\xff\xd9", b"\xff" * 5000,
+        ][index % 10]  # fmt: skip
+        return message
+    changes = [
+        {"data": b""}, {"data": bytes(message.data)[:-1]}, {"data": bytes(message.data) + b"x"}, {"width": 17},
+        {"height": 17}, {"width": 0}, {"step": 1}, {"step": 2**32 - 1}, {"encoding": "rgb9"}, {"encoding": ""},
+    ][index % 10]  # fmt: skip
+    for name, value in changes.items():
+        setattr(message, name, value)
+    return message
+
+
+@pytest.mark.parametrize("transport", ["compressed", "raw"])
+def test_a_thousand_malformed_images_and_fixes_are_counted_and_the_next_good_frame_is_answered(request, transport):
+    flight = request.getfixturevalue("flight" if transport == "compressed" else "raw")
+    image = store_support.view(flight.store, store_support.track(1)[1])[0]
+    before = int(flight.status(balanced)[2].get("rejected: bad image", 0))
+    flight.reports.clear()
+    sent = seen = 0
+    while seen < 1000 and sent < 50_000:  # those that newer ones replaced are not seen
+        flight.images.publish(malformed(flight, sent))
+        flight.fix(10**9 * (sent + 1), np.nan, [np.nan, np.inf, -np.inf][sent % 3], sent % 5 - 2)
+        flight.peer.spin(0.002)
+        sent += 1
+        if report := flight.newest_report():
+            seen = int(report[2].get("rejected: bad image", 0)) - before
+    assert flight.process.alive and seen >= 1000
+    assert flight.ask(image, 10**15).status.status == 0
+    values = flight.status(balanced)[2]
+    assert "rejected: internal error" not in values, values["last problem"]
+    assert values["last problem"]
+
+
+def test_a_recorded_flight_is_to_learning_the_simulators_bag(flight, tmp_path):
+    grid = open_map(flight.store).grid
+    original = read_mission(store_support.write_flight(flight.store, tmp_path / "original", 20), grid)
+    assert flight.set(recording__rate_hz=0.0) == ""
+    started = flight.peer.call(SetBool, f"{flight.name}/record", SetBool.Request(data=True))
+    assert started.success and "recording mission" in started.message
+    stamps, points = store_support.track(40, period_s=0.5)
+    latitudes, longitudes = grid.projection.to_wgs84(points)
+    for row, stamp_ns in enumerate(stamps):
+        flight.fix(stamp_ns, latitudes[row], longitudes[row])
+        if row % 2 == 0:
+            message = flight.image(np.zeros((2, 2, 3), np.uint8), stamp_ns)
+            message.data = original.frames[row // 2].image
+            flight.ask_message(message)
+        flight.peer.spin(0.005)
+    assert flight.status(lambda values: values["recording"] == "recording")[2]["recording: problem"] == ""
+    stopped = flight.peer.call(SetBool, f"{flight.name}/record", SetBool.Request(data=False))
+    assert stopped.success
+    (path,) = GenerationStore(flight.store).waiting_missions()
+    assert str(path) in stopped.message
+    recorded = read_mission(path, grid)
+    assert np.array_equal(recorded.stamps_ns, original.stamps_ns)
+    assert np.array_equal(recorded.positions, original.positions)
+    assert np.array_equal(recorded.labels(grid), original.labels(grid))
+    assert [frame.image for frame in recorded.frames] == [frame.image for frame in original.frames]
+
+
+def test_a_new_generation_is_taken_into_use_without_missing_a_frame_and_one_of_another_grid_is_not(flight):
+    image = store_support.view(flight.store, store_support.track(1)[1])[0]
+    first = offline(flight.store, image).position
+    network = Localizer.open(flight.store).network.copy_living_parts()
+    with torch.no_grad():
+        for weight in network.heads.weights:
+            weight.neg_()
+    store_support.commit_generation(flight.store, network)
+    second = offline(flight.store, image).position
+    assert first.tolist() != second.tolist()
+    stamps = iter(range(3 * 10**13, 4 * 10**13))
+    answers = []
+    while not answers or np.abs(positions_of(answers[-1], flight.store) - second).max() > 1e-2:
+        answers.append(flight.ask(image, next(stamps)))
+        flight.peer.spin(0.02)
+        assert len(answers) < 3000
+    assert all(answer.status.status == 0 for answer in answers)
+
+    with GenerationStore(flight.store).draft() as draft:  # learnt on other ground
+        (draft.path / "tail.safetensors").write_bytes(b"x")
+        draft.commit(["tail.safetensors"], grid_hash="another")
+    level, _, _ = flight.status(lambda values: "grid" in values["store problem"])
+    assert level == DiagnosticStatus.WARN
+    answer = flight.peer.call(Trigger, f"{flight.name}/reload")
+    assert not answer.success and "grid" in answer.message
+    np.testing.assert_allclose(positions_of(flight.ask(image, next(stamps)), flight.store), second, atol=1e-2)
+    GenerationStore(flight.store).rollback()
+    flight.status(lambda values: values["store problem"] == "" and values["generation"] == "1")
+
+    store_support.commit_generation(flight.store, network, temperature=1e4)  # sure of nothing
+    assert flight.peer.call(Trigger, f"{flight.name}/reload").message == "generation 3"
+    before = len(flight.poses)
+    silent = flight.ask(image, next(stamps))
+    middle, covariance = Localizer(network).estimator.ignorance
+    assert silent.status.status == -1
+    np.testing.assert_allclose(positions_of(silent, flight.store), middle, atol=1e-2)
+    np.testing.assert_allclose(np.asarray(silent.position_covariance).reshape(3, 3)[:2, :2], covariance, atol=1e-3)
+    assert int(flight.status(balanced)[2][f"rejected: {LOW_CONFIDENCE}"]) >= 1
+    assert len(flight.poses) == before
+
+
+def test_a_slow_network_answers_the_newest_frame_and_nothing_grows(tmp_path):
+    store = store_support.make_store(tmp_path, input_size=512)
+    rng = np.random.default_rng(0)
+    image = rng.integers(0, 256, (400, 400, 3), np.uint8)
+    with Flight(tmp_path, "slow", store=store) as flight:
+        flight.ready()
+        flight.fixes.clear()
+        heavy = flight.image(image, 0)
+        memory_mb, lags, answered = [], [], 0
+        for index in range(1, 301):
+            heavy.header.stamp.sec = index
+            flight.images.publish(heavy)
+            flight.peer.spin(0.025)
+            for fix in flight.fixes[answered:]:
+                lags.append(index - fix.header.stamp.sec)
+            answered = len(flight.fixes)
+            memory_mb.append(flight.process.memory_mb)
+        last = flight.ask_message(heavy)
+        assert last.header.stamp.sec == 300
+        sequence = [fix.header.stamp.sec for fix in flight.fixes]
+        assert sequence == sorted(sequence) and len(sequence) > 5
+        values = flight.status(balanced)[2]
+        assert int(values["frames dropped"]) > 20 and int(values["images received"]) > 200
+        half = len(lags) // 2
+        assert max(lags[half:]) <= 2 * max(lags[:half]) + 5
+        assert len(heavy.data) > 120_000
+        assert max(memory_mb[150:]) < max(memory_mb[:150]) + 9  # half of what came meanwhile
+        assert flight.process.stop(signal.SIGINT) == 0, flight.process.log
+
+
+def test_without_a_store_the_node_says_what_to_do_and_starts_when_there_is_one(tmp_path):
+    made = store_support.make_store(tmp_path / "made")
+    image = store_support.view(made, store_support.track(1)[1])[0]
+    later = tmp_path / "later"
+    with Flight(tmp_path, "patient", store=later) as flight:
+        level, words, values = flight.status()
+        level, words, values = flight.status(lambda values: values["store problem"])
+        assert (level, values["state"]) == (DiagnosticStatus.ERROR, "unconfigured")
+        assert "aerial-vpr build-map" in words and str(later) in words
+        answer = flight.peer.call(Trigger, f"{flight.name}/reload")
+        assert not answer.success and "aerial-vpr build-map" in answer.message
+        made.rename(later)
+        flight.peer.wait_matched()
+        assert flight.ask(image, 5).status.status == 0
+        assert flight.process.stop(signal.SIGTERM) == 0, flight.process.log
+
+
+@pytest.mark.parametrize(("transport", "number"), [("flight", signal.SIGINT), ("raw", signal.SIGTERM)])
+def test_a_signal_even_twice_ends_the_node_cleanly_with_the_bag_closed(request, transport, number):
+    flight = request.getfixturevalue(transport)  # the last test that uses it
+    assert flight.peer.call(SetBool, f"{flight.name}/record", SetBool.Request(data=True)).success
+    before = GenerationStore(flight.store).waiting_missions()
+    grid = open_map(flight.store).grid
+    stamps, points = store_support.track(8)
+    for row, image in enumerate(store_support.view(flight.store, points)):
+        flight.fix(stamps[row], *grid.projection.to_wgs84(points[row]))
+        flight.ask(image, stamps[row])
+    assert flight.process.stop(number, times=2) == 0, flight.process.log
+    assert "Traceback" not in flight.process.log
+    (path,) = set(GenerationStore(flight.store).waiting_missions()) - set(before)
+    assert (path / "metadata.yaml").exists()
+    assert len(read_mission(path, grid)) >= 7
+
+
+@pytest.fixture
+def idle_node():
+    context = rclpy.Context()
+    arguments = ["--ros-args", "--params-file", str(REPOSITORY / "config" / "flight.yaml"), "-p", "autostart:=false"]
+    rclpy.init(context=context)
+    node = LocalizationNode(context=context, cli_args=arguments)
+    yield node
+    node.close()
+    node.destroy_node()
+    context.try_shutdown()
+
+
+def test_flight_yaml_is_every_parameter_at_its_default(idle_node):
+    (written,) = yaml.safe_load((REPOSITORY / "config" / "flight.yaml").read_text()).values()
+    flat = {}
+    for name, value in written["ros__parameters"].items():
+        flat |= {f"{name}.{key}": inner for key, inner in value.items()} if isinstance(value, dict) else {name: value}
+    defaults = {
+        (f"{prefix}." if prefix else "") + field.name: field.default
+        for prefix, classes in PARAMETERS.items()
+        for cls in classes
+        for field in dataclasses.fields(cls)
+    }
+    assert flat == defaults
+
+
+def test_every_parameter_is_described_and_bounded(idle_node):
+    for prefix, classes in PARAMETERS.items():
+        for cls in classes:
+            hints = typing.get_type_hints(cls)
+            for field in dataclasses.fields(cls):
+                name = (f"{prefix}." if prefix else "") + field.name
+                descriptor = idle_node.describe_parameter(name)
+                assert descriptor.description == field.metadata["help"] and len(descriptor.description) > 10
+                assert descriptor.read_only == (name in FIXED or prefix in FIXED)
+                if hints[field.name] is float:
+                    assert descriptor.floating_point_range
+                if hints[field.name] is int:
+                    assert descriptor.integer_range
+                if field.metadata["choices"]:
+                    assert all(choice in descriptor.additional_constraints for choice in field.metadata["choices"])
+
+
+def test_all_decoders_there_are_agree():
+    name, decode = pick_decoder()
+    assert name in ("own", "cv_bridge")
+    for image in sample_images():
+        assert np.array_equal(decode(image), decode_image(image))
+
+
+def test_a_bridge_that_ignores_row_padding_is_not_used(tmp_path, monkeypatch, caplog):
+    (tmp_path / "careless_bridge.py").write_text(
+        "import numpy as np\n"
+        "class CvBridge:\n"
+        "    def imgmsg_to_cv2(self, message, desired_encoding):\n"
+        "        pixels = np.frombuffer(bytes(message.data), np.uint8)[: message.height * message.width]\n"
+        "        return np.repeat(pixels.reshape(message.height, message.width, 1), 3, axis=2)\n"
+    )
+    (tmp_path / "careful_bridge.py").write_text(
+        "from aerial_vpr_cl.nodes.image_messages import decode_image\n"
+        "class CvBridge:\n"
+        "    def imgmsg_to_cv2(self, message, desired_encoding):\n"
+        "        return decode_image(message)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert pick_decoder("careless_bridge")[0] == "own"
+    assert "not used" in caplog.text
+    assert pick_decoder("careful_bridge")[0] == "cv_bridge"
+    assert pick_decoder("no_bridge_at_all")[0] == "own"
+
+
+def test_a_geo_pose_holds_the_position_in_degrees(tmp_path):
+    grid = open_map(store_support.make_store(tmp_path)).grid
+    estimator = Localizer.open(tmp_path / "store").estimator
+    estimate = estimator.estimate(np.eye(grid.n_classes)[7])
+    assert isinstance(estimate, Estimate)
+
+    def stand_in(header):  # geographic_msgs is not on PyPI; these are its fields
+        pose = SimpleNamespace(position=SimpleNamespace(latitude=0.0, longitude=0.0, altitude=0.0))
+        return SimpleNamespace(header=header, pose=SimpleNamespace(pose=pose, covariance=None))
+
+    message = messages.geo_pose_message(stand_in, "header", estimate, estimator)
+    position = message.pose.pose.position
+    np.testing.assert_allclose(
+        grid.projection.to_utm(position.latitude, position.longitude), grid.centres[7], atol=1e-3
+    )
+    assert np.asarray(message.pose.covariance).shape == (36,)
