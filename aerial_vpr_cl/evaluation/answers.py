@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.evaluation.metrics import ErrorSummary, distance_errors, summarize_errors
@@ -39,8 +40,21 @@ class AnswerReport:
         return text if math.isnan(self.median_given_m) else text + f", median {self.median_given_m:.0f} m"
 
 
-def judge_answers(path: str | Path, answer_topic: str = "/localization/fix") -> AnswerReport:
-    """Compare the answers in a bag with the true positions in it, or with its GNSS where there is no truth."""
+@dataclass(frozen=True)
+class Answers:
+    """What a node answered to the frames whose true position is known, and where the drone was."""
+
+    given: NDArray[np.float64]  # (n, 2) easting and northing; NaN where the node rejected the frame
+    truth: NDArray[np.float64]  # (n, 2)
+    count: int  # of all answers
+    rejected: int
+    reference: str  # where the truth comes from
+
+
+def read_answers(
+    path: str | Path, answer_topic: str = "/localization/fix", projection: Projection | None = None
+) -> Answers:
+    """The answers in a bag beside the true positions in it, or its GNSS, in metres of the projection or own zone."""
     bag = open_bag(path, keep=(NAV_SAT_FIX,))
     answers = _fixes(bag, answer_topic)
     given = np.array([fix.status >= 0 for fix in answers], bool)
@@ -48,16 +62,22 @@ def judge_answers(path: str | Path, answer_topic: str = "/localization/fix") -> 
     reference, fixes = _reference(bag)
     good = next((fix for fix in fixes if not fault_of(fix, GnssGates())), None)
     if good is None or not answers:
-        return AnswerReport(len(answers), rejected, "", summarize_errors([]), math.nan)
-    projection = Projection(utm_epsg(good.latitude, good.longitude))
+        return Answers(np.empty((0, 2)), np.empty((0, 2)), len(answers), rejected, "")
+    projection = projection or Projection(utm_epsg(good.latitude, good.longitude))
     truth, reasons = Track(fixes, GnssGates(), projection).at([fix.stamp_ns for fix in answers])
     positions = projection.to_utm([fix.latitude for fix in answers], [fix.longitude for fix in answers])
     positions[~given] = np.nan
     known = reasons == ""
-    errors = distance_errors(positions[known], truth[known])
-    with_position = errors[given[known]]
+    return Answers(positions[known], truth[known], len(answers), rejected, reference)
+
+
+def judge_answers(path: str | Path, answer_topic: str = "/localization/fix") -> AnswerReport:
+    """Compare the answers in a bag with the true positions in it, or with its GNSS where there is no truth."""
+    answers = read_answers(path, answer_topic)
+    errors = distance_errors(answers.given, answers.truth)
+    with_position = errors[np.isfinite(answers.given).all(axis=1)]
     median_m = float(np.median(with_position)) if with_position.size else math.nan
-    return AnswerReport(len(answers), rejected, reference, summarize_errors(errors), median_m)
+    return AnswerReport(answers.count, answers.rejected, answers.reference, summarize_errors(errors), median_m)
 
 
 def _reference(bag: Bag) -> tuple[str, list[Fix]]:

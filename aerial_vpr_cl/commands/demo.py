@@ -1,0 +1,281 @@
+"""The verb demo: a drone finds itself, learns, improves, and does not forget; every step a user's own command."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aerial_vpr_cl.errors import AerialVprError, SettingsError
+
+if TYPE_CHECKING:  # ROS is imported only when nodes are about to run
+    from aerial_vpr_cl.nodes.ground_station import GroundStation
+
+HELP = """The whole story in one run: build a map, train the base model, fly, land, learn, fly better; then infrared,
+a learner killed in the middle, and the visible flight again to see that nothing was forgotten.
+
+Real nodes over real DDS in separate processes. Every step is a command that is printed before it runs, so the
+output is also a tutorial."""
+
+NEAR_M = 300.0
+SCENARIO = Path("config") / "scenarios" / "story.yaml"
+BAR = "-" * 100
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the verb."""
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs/demo"), help="where everything goes (default: runs/demo)"
+    )
+    parser.add_argument("--scenario", type=Path, help="sorties to fly (default: the package's own)")
+    parser.add_argument("--max-steps", type=int, help="most steps of base training (default: as trained for real)")
+    parser.add_argument("--cycles", type=int, help="passes over a mission when learning (default: as for real)")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Tell the story from the beginning; an earlier one in the same folder is replaced."""
+    story = Story(args.out, find_scenario(args.scenario), args.max_steps, args.cycles)
+    story.tell()
+
+
+@dataclass
+class Story:
+    """The steps of the demo, in order, and what was measured."""
+
+    out: Path
+    scenario: Path
+    max_steps: int | None = None
+    cycles: int | None = None
+    results: dict[str, Path] = field(default_factory=dict)  # flight → bag with the answers
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def store(self) -> Path:
+        """Store of the demo."""
+        return self.out / "store"
+
+    def tell(self) -> None:
+        """Everything."""
+        _forget(self.out)
+        self.out.mkdir(parents=True, exist_ok=True)
+        # Nobody else's nodes hear ours, and ours hear nobody else's.
+        os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+        os.environ.setdefault("ROS_DOMAIN_ID", str(random.randrange(1, 100)))
+        self.prepare()
+        with Drone.started(self.store, self.cycles) as drone:
+            self.visible(drone)
+            self.infrared(drone)
+        self.show()
+
+    def prepare(self) -> None:
+        """The ground, the sorties that will be flown over it, the map, the base model."""
+        say("1. A world to fly over, four sorties, and the satellite map of a summer morning")
+        bags, world = self.out / "sorties", self.out / "world.tif"
+        self.user("simulate", self.scenario, "--out", bags, "--world-map", world, "--pictures", self.out / "pictures")
+        self.user("build-map", world, "--out", self.store, "--footprint-m", "360")
+        say("2. Before the first flight: train generation 0 on the map alone")
+        steps = ["--max-steps", str(self.max_steps)] if self.max_steps else []
+        self.user("train-base", self.store, "--good-recall", "0.98", *steps)
+
+    def visible(self, drone: Drone) -> None:
+        """Fly the first visible sortie, learn it, fly another one before and after."""
+        say("3. The first sortie, in visible light: autumn now, and a hazy afternoon. The node records it")
+        self.fly(drone, "visible-1", "visible-1", record=True)
+        self.fly(drone, "visible-2", "visible-2, before")
+        say("4. Landed. The operator calls the learner")
+        drone.learn()
+        self.fly(drone, "visible-2", "visible-2, after")
+
+    def infrared(self, drone: Drone) -> None:
+        """The same at night, with a learner that is killed once; and the visible sortie again."""
+        say("5. The same ground at night, through an infrared camera")
+        self.fly(drone, "infrared-1", "infrared-1", record=True)
+        self.fly(drone, "infrared-2", "infrared-2, before")
+        say("6. Learn it - but somebody pulls the plug in the middle")
+        drone.kill_learner()
+        say("7. Power is back. The mission still waits; call the learner again")
+        drone.learn()
+        self.fly(drone, "infrared-2", "infrared-2, after")
+        say("8. And the visible sortie: is it forgotten?")
+        self.fly(drone, "visible-2", "visible-2, retained")
+
+    # What an operator does
+
+    def user(self, verb: str, *options: object) -> None:
+        """Run a verb of aerial-vpr as a user would."""
+        words = [str(option) for option in options]
+        print(f"\n$ aerial-vpr {verb} {shlex.join(words)}", flush=True)
+        done = subprocess.run([sys.executable, "-m", "aerial_vpr_cl", verb, *words])
+        if done.returncode:
+            raise AerialVprError(f"aerial-vpr {verb} ended with code {done.returncode}")
+
+    def fly(self, drone: Drone, sortie: str, name: str, *, record: bool = False) -> None:
+        """Play a sortie into the topics; the node answers, and records if asked to."""
+        result = self.out / "flights" / name.replace(", ", "-")
+        if record:
+            drone.record(True)
+        self.user("replay", self.out / "sorties" / sortie, "--rate", "0", "--result", result)
+        if record:
+            drone.record(False)
+        self.results[name] = result
+
+    # What came of it
+
+    def show(self) -> None:
+        """The table and the pictures."""
+        from aerial_vpr_cl.evaluation.answers import judge_answers, read_answers
+        from aerial_vpr_cl.evaluation.flight_picture import draw_answers
+        from aerial_vpr_cl.satellite.map_folder import open_map
+        from aerial_vpr_cl.satellite.picture import draw_tracks
+
+        folder = open_map(self.store)
+        answers = {name: read_answers(path, projection=folder.grid.projection) for name, path in self.results.items()}
+        shares = {name: judge_answers(path).errors.recall_300 for name, path in self.results.items()}
+        pictures = {"flights.png": "every answer of every flight", "tracks.png": "the ways that were flown"}
+        shown = {name: value for name, value in answers.items() if name.split(",")[0] in ("visible-2", "infrared-2")}
+        draw_answers(folder.satellite, shown, NEAR_M, self.out / "flights.png")
+        tracks = {name: value.truth for name, value in answers.items() if name.endswith("-1") or "before" in name}
+        draw_tracks(folder.satellite, folder.grid, tracks, self.out / "tracks.png")
+        (self.out / "results.json").write_text(json.dumps(shares, indent=1) + "\n")
+        say(f"Frames located within {NEAR_M:.0f} m of the hidden truth")
+        print(result_table(shares))
+        print(f"\nPictures in {self.out}:")
+        for name, words in pictures.items():
+            print(f"  {name:12} {words}")
+        print(f"  {'pictures/':12} frames of every sortie;  {self.store / 'map' / 'map.png'}: the grid")
+        print(f"\nDone in {(time.monotonic() - self.started) / 60:.1f} minutes.")
+
+
+@dataclass
+class Drone:
+    """The nodes on board, each a process of its own, and the operator's ground station."""
+
+    store: Path
+    cycles: int | None
+    station: GroundStation
+    localization: subprocess.Popen[bytes]
+    learner: subprocess.Popen[bytes]
+
+    @classmethod
+    @contextmanager
+    def started(cls, store: Path, cycles: int | None) -> Iterator[Drone]:
+        """Localization and learner, as `ros2 launch aerial_vpr_cl flight.launch.py` starts them."""
+        from aerial_vpr_cl.nodes.ground_station import GroundStation
+
+        launch = f"ros2 launch aerial_vpr_cl flight.launch.py store:={store} image_transport:=compressed"
+        print(f"\n$ {launch}", flush=True)
+        # Every answer counts in this demo, so none is held back for lack of confidence.
+        flight = ["image_transport:=compressed", "min_confidence:=0.0", "recording.mode:=service"]
+        with GroundStation() as station:
+            localization = _start_node("localization_node", store, flight)
+            drone = cls(store, cycles, station, localization, _start_learner(store, cycles))
+            try:
+                station.wait_until_active("/localization")
+                station.wait_until_active("/learner")
+                yield drone
+            finally:
+                for process in (drone.localization, drone.learner):
+                    _end(process)
+
+    def record(self, on: bool) -> None:
+        """Call ~/record of the localization node."""
+        _print_service("/localization/record", "std_srvs/srv/SetBool", f"{{data: {str(on).lower()}}}")
+        print(self.station.record(on))
+
+    def learn(self) -> None:
+        """Call ~/adapt of the learner and wait for its answer."""
+        _print_service("/learner/adapt", "std_srvs/srv/Trigger")
+        print(self.station.adapt(_print_progress))
+
+    def kill_learner(self) -> None:
+        """SIGKILL while the learner learns; a new one finds everything as it was."""
+        before = _waiting_and_generations(self.store)
+        _print_service("/learner/adapt", "std_srvs/srv/Trigger")
+        self.station.start_adapting(until=lambda words: "learn " in words)
+        print(f"$ kill -9 {self.learner.pid}    # the learner, in the middle of learning")
+        self.learner.kill()
+        self.learner.wait()
+        self.learner = _start_learner(self.store, self.cycles)
+        self.station.wait_until_active("/learner")
+        after = _waiting_and_generations(self.store)
+        print(f"missions waiting, generations: before {before}, after {after}")
+        if before != after:
+            raise AerialVprError("the kill changed the store")
+
+
+def _start_learner(store: Path, cycles: int | None) -> subprocess.Popen[bytes]:
+    return _start_node("learner_node", store, [f"cycles:={cycles}"] if cycles else [])
+
+
+def _start_node(executable: str, store: Path, parameters: Sequence[str]) -> subprocess.Popen[bytes]:
+    options = [word for parameter in (f"store:={store}", *parameters) for word in ("-p", parameter)]
+    command = [sys.executable, "-m", f"aerial_vpr_cl.nodes.{executable}", "--ros-args", *options]
+    return subprocess.Popen(command, start_new_session=True)
+
+
+def _waiting_and_generations(store: Path) -> tuple[list[str], list[int]]:
+    from aerial_vpr_cl.store.generations import GenerationStore
+
+    opened = GenerationStore(store)
+    return [mission.name for mission in opened.waiting_missions()], opened.numbers()
+
+
+def result_table(shares: dict[str, float]) -> str:
+    """Per sortie: before it was learnt, after, and after the next one was learnt too."""
+    moments = ("before", "after", "retained")
+    lines = [f"{'sortie':12} {'before':>9} {'after':>9} {'retained':>9}"]
+    for sortie in ("visible-2", "infrared-2"):
+        values = [shares.get(f"{sortie}, {moment}") for moment in moments]
+        lines.append(f"{sortie:12} " + " ".join("        -" if v is None else f"{v:9.0%}" for v in values))
+    return "\n".join(lines)
+
+
+def find_scenario(given: Path | None) -> Path:
+    """The scenario of the story: the one given, the installed one, or the one in the source tree."""
+    if given is not None:
+        return given
+    prefixes = [*os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep), sys.prefix]
+    shares = [Path(prefix) / "share" / "aerial_vpr_cl" for prefix in prefixes if prefix]
+    for share in (Path(__file__).parents[2], *shares):
+        if (share / SCENARIO).is_file():
+            return share / SCENARIO
+    raise SettingsError(f"{SCENARIO.name} is not installed; give a scenario with --scenario")
+
+
+def say(words: str) -> None:
+    """A headline."""
+    print(f"\n{BAR}\n{words}\n{BAR}", flush=True)
+
+
+def _print_service(name: str, kind: str, request: str = "") -> None:
+    print(f"\n$ ros2 service call {name} {kind} {shlex.quote(request) if request else ''}".rstrip(), flush=True)
+
+
+def _print_progress(words: str) -> None:
+    print(f"  {words}", flush=True)
+
+
+def _forget(out: Path) -> None:
+    """Remove what an earlier demo left, and only that."""
+    for name in ("sorties", "flights", "pictures", "store"):
+        shutil.rmtree(out / name, ignore_errors=True)
+
+
+def _end(process: subprocess.Popen[bytes], patience: Sequence[int] = (20, 5, 5)) -> None:
+    for number, seconds in zip((signal.SIGINT, signal.SIGTERM, signal.SIGKILL), patience):
+        if process.poll() is None:
+            process.send_signal(number)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(seconds)
