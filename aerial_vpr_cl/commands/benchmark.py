@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from aerial_vpr_cl.evaluation.benchmark_settings import load_benchmark
@@ -33,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--orders", nargs="+", metavar="NAME", help="instead of the study's mission orders")
     parser.add_argument("--seeds", nargs="+", type=int, metavar="N", help="instead of the study's seeds")
     parser.add_argument("--budgets", nargs="+", type=int, metavar="B", help="instead of the study's buffer capacities")
-    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes side by side (default: 1)")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes side by side (default: one a CPU core)")
     parser.add_argument("--ray", action="store_true", help="run on the Ray cluster instead; needs Ray")
     parser.add_argument("--list", action="store_true", help="show the runs and which are done, and stop")
     parser.add_argument("--report", action="store_true", help="write the report of the finished runs, run nothing")
@@ -52,10 +53,11 @@ def run(args: argparse.Namespace) -> None:
         print(f"{len(benchmark.runs()) - len(left)} of {len(benchmark.runs())} runs are done")
         return
     if not args.report:
+        workers = max(1, args.workers or (os.cpu_count() or 1) // benchmark.settings.threads)
         bar = ProgressBar()
         try:
             work.prepare(bar)
-            run_all(work, workers=max(1, args.workers), ray=args.ray, progress=bar)
+            run_all(work, workers=workers, ray=args.ray, progress=bar)
         finally:
             bar.close()
     records = {one: record for one, record in read_records(work.results).items() if one in set(benchmark.runs())}

@@ -77,6 +77,7 @@ class BenchmarkSettings:
     learn: LearnSettings = setting(LearnSettings(), "how missions are learnt (adapt)")
     threshold_m: float = setting(PRIMARY_THRESHOLD_M, "distance within which a position counts as right", low=1.0)
     threads: int = setting(1, "CPU threads of a run; results are the same to the bit for the same number", low=1)
+    base_threads: int = setting(2, "CPU threads of the base training, during which nothing else runs", low=1)
     cache_gb: float = setting(8.0, "most disk space for trunk outputs shared by all runs", low=0.0)
     retrieval_methods: tuple[str, ...] = setting(
         ("ft_ex", "dbs_hybrid"), "methods whose forward runs are also compared with retrieval over satellite patches"

@@ -21,7 +21,6 @@ from aerial_vpr_cl.satellite.map_folder import MapFolder
 
 COMPARED = ("random", "dbs_hybrid")
 RETAINED = ("random", "lbs", "dbs", "dbs_hybrid")
-CASES_PER_KIND = 2
 TILE_PX = 160
 
 
@@ -34,7 +33,8 @@ def draw_pictures(work: WorkFolder, records: Mapping[Run, Record], folder: Path)
 
 
 def qualitative_cases(work: WorkFolder, records: Mapping[Run, Record]) -> list[plots.QualitativeCase]:
-    """Frames that one of two methods places and the other does not, of the sequence and held out.
+    """Frames of the sequence and held out on which two methods differ most: first in favour of the second method, then
+    of the first.
 
     Shown is the prediction of the seed with the median error, with the number of seeds that were right.
     """
@@ -76,12 +76,12 @@ def _runs_of(records: Mapping[Run, Record], method: str) -> list[Record]:
 def _cases(
     work: WorkFolder, compared: Mapping[str, list[Record]], kind: str, names: list[str], limit_m: float
 ) -> list[plots.QualitativeCase]:
-    """The frames on which the two methods differ most, one a mission."""
+    """One frame each of the first missions."""
     first, second = (compared[method] for method in COMPARED)
     cases: list[plots.QualitativeCase] = []
-    for name in names[:CASES_PER_KIND]:
+    for name, favour in zip(names, (1, -1)):
         hits = [_hits(found, name, limit_m).sum(axis=0) for found in (first, second)]
-        frame = int(np.argmax(hits[1] - hits[0]))
+        frame = int(np.argmax(favour * (hits[1] - hits[0])))
         mission = work.read(name, held_out=kind == "held out")
         cases.append(_case(work.map, mission, frame, compared, f"{name}, {mission.modality}, {kind}", limit_m))
     return cases

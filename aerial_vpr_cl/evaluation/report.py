@@ -118,11 +118,7 @@ def tables_of(study: Study, records: Records) -> dict[str, Table]:
                 f"{title}by sensor, {words}",
             )
     if len(study.orders) > 1:
-        found["orders"] = Table(
-            columns_of_orders(study.orders, [c for c in CONTINUAL_COLUMNS if c.key in ("faa", "bwt")]),
-            [panel_of_orders({order: _by_method(records, order, None, _summary) for order in study.orders})],
-            f"{title}FAA and BWT by mission order",
-        )
+        found |= _order_tables(study, records, title)
     if panels := _retrieval_panels(records):
         found["retrieval"] = Table(
             RETRIEVAL_COLUMNS,
@@ -133,6 +129,25 @@ def tables_of(study: Study, records: Records) -> dict[str, Table]:
             corner="Answer by",
         )
     found["costs"] = Table(COST_COLUMNS, _panels(study, records, _costs), f"{title}costs on this computer", marks=0)
+    return found
+
+
+def _order_tables(study: Study, records: Records, title: str) -> dict[str, Table]:
+    """By order, as the paper's named orders are given, and over orders, as its random ones are."""
+    by_order = {order: _by_method(records, order, None, _summary) for order in study.orders}
+    panel = panel_of_orders(by_order)
+    groups = {"orders": ("faa", "bwt"), "orders-criteria": ("c1", "c2", "c3")}
+    found = {}
+    for name, keys in groups.items():
+        columns = columns_of_orders(study.orders, [column for column in CONTINUAL_COLUMNS if column.key in keys])
+        words = " / ".join(key.upper() for key in keys)
+        found[name] = Table(columns, [panel], f"{title}{words} by mission order")
+    means: dict[str, list[dict[str, float]]] = {}
+    for methods in by_order.values():
+        for method, summaries in methods.items():
+            means.setdefault(method, []).append({key: value.mean for key, value in over_seeds(summaries).items()})
+    caption = f"{title}mean and deviation over {len(study.orders)} mission orders, each the mean of its seeds"
+    found["over-orders"] = Table(CONTINUAL_COLUMNS, [panel_of_runs(means)], caption)
     return found
 
 

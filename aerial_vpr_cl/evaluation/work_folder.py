@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import cv2
 import torch
 
 from aerial_vpr_cl.errors import SettingsError
@@ -78,6 +79,7 @@ class WorkFolder:
         self._claim()
         self._fly(progress)
         self._make_base(progress)
+        self.use_threads()
         course, shelf = self.open()
         for number, mission in enumerate(course.missions, start=1):
             whole_images(shelf, mission.test + mission.train)
@@ -103,9 +105,11 @@ class WorkFolder:
         """One mission, split."""
         return read_flown(self.bag(name), self.map.grid, held_out=held_out)
 
-    def use_threads(self) -> None:
-        """As many CPU threads as the benchmark says: another number gives other last bits."""
-        torch.set_num_threads(self.benchmark.settings.threads)
+    def use_threads(self, count: int | None = None) -> None:
+        """As many CPU threads as the benchmark gives a run, or so many: another number gives other last bits."""
+        count = count or self.benchmark.settings.threads
+        torch.set_num_threads(count)
+        cv2.setNumThreads(count)
 
     def _claim(self) -> None:
         """Results of other settings are not mixed with these."""
@@ -144,5 +148,5 @@ class WorkFolder:
                 procedural_world(self.scenario.world).write_map(raster, self.scenario.map)
         assert raster is not None, "checked when the benchmark file was read"
         build_map(raster, self.store, settings.map, bands=settings.bands, progress=progress)
-        self.use_threads()
+        self.use_threads(settings.base_threads)
         train_base(self.store, settings.base, progress)

@@ -1,0 +1,186 @@
+"""The protocol: how missions are split, what a run measures, and where trunk outputs come from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from benchmark_support import prepared
+
+from aerial_vpr_cl.errors import MissionError
+from aerial_vpr_cl.evaluation.benchmark_settings import Run
+from aerial_vpr_cl.evaluation.metrics import summarize_run
+from aerial_vpr_cl.evaluation.protocol import answer, errors_of, fly_course, read_flown
+from aerial_vpr_cl.evaluation.records import record_of
+from aerial_vpr_cl.evaluation.side_by_side import compare
+from aerial_vpr_cl.evaluation.trunk_shelf import BATCH, ShelfViews, TrunkShelf, whole_images
+from aerial_vpr_cl.learning.loop import ViewMaker
+from aerial_vpr_cl.learning.recipes import EMBEDDED_RECIPE
+from aerial_vpr_cl.learning.trunk_cache import TrunkCache
+from aerial_vpr_cl.mission.bag import MissionWriter, read_mission
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    torch.set_num_threads(1)
+    return prepared(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(scope="module")
+def opened(work):
+    return work.open()
+
+
+@pytest.fixture
+def course(opened):
+    return opened[0]
+
+
+@pytest.fixture
+def shelf(opened):
+    return opened[1]
+
+
+def test_a_mission_is_learnt_from_its_first_half_and_tested_on_its_second(work, course):
+    grid = course.grid
+    truth, gnss = (read_mission(work.bag("A"), grid, positions=kind) for kind in ("truth", "gnss"))
+    mission = course.sequence[0]
+    assert len(truth.frames) == 32
+    assert [o.stamp_ns for o in mission.train] == [f.stamp_ns for f in gnss.frames[:11]]
+    assert [o.stamp_ns for o in mission.test] == [f.stamp_ns for f in truth.frames[21:]]
+    assert np.array_equal(mission.positions, truth.positions[21:])
+    learnt = np.array([observation.position for observation in mission.train])
+    assert np.array_equal(learnt, gnss.positions[:11]) and not np.array_equal(learnt, truth.positions[:11])
+
+
+def test_frames_that_gnss_lost_are_missing_from_the_training_half_only(course):
+    assert len(course.sequence[1].train) < 11 and len(course.sequence[1].test) == 11
+
+
+def test_a_held_out_mission_is_tested_on_whole(course):
+    (mission,) = course.held_out
+    assert mission.train == () and len(mission.test) == 24
+
+
+def test_both_halves_of_a_flight_that_returns_share_their_cells(course):
+    mission = course.sequence[0]
+    learnt = {observation.label for observation in mission.train}
+    hits = [observation.label in learnt for observation in mission.test]
+    assert mission.shared_cells == pytest.approx(sum(hits) / len(hits)) and mission.shared_cells > 0.5
+
+
+def test_a_bag_without_truth_is_tested_by_its_gnss_and_too_short_a_one_is_refused(work, tmp_path, course):
+    mission = read_flown(write_short(work, tmp_path / "gnss", 30), course.grid)
+    assert len(mission.train) == 10 and len(mission.test) == 10
+    path = write_short(work, tmp_path / "short", 9)
+    with pytest.raises(MissionError, match=r"9 frames leave .* fly longer"):
+        read_flown(path, course.grid)
+
+
+def write_short(work, path, n):
+    """The first n frames of mission A as a bag of GNSS alone."""
+    mission = read_mission(work.bag("A"), work.map.grid)
+    latitudes, longitudes = work.map.grid.projection.to_wgs84(mission.positions)
+    with MissionWriter(path, name="short", modality="VIS") as writer:
+        for k, frame in enumerate(mission.frames[:n]):
+            writer.write_fix(frame.stamp_ns, latitudes[k], longitudes[k], 300.0)
+            writer.write_image(frame.stamp_ns, frame.image)
+    return path
+
+
+def test_a_run_measures_every_mission_before_and_after_each(course, shelf):
+    run = Run("dbs_hybrid", "forward", 3, 0)
+    trajectory, network, buffer = fly_course(course, run, course.sequence, shelf)
+    assert trajectory.missions == ("A", "B") and len(trajectory.answers) == 3
+    assert all(set(answers) == {"A", "B", "C"} for answers in trajectory.answers)
+    base = answer(course.base, course.sequence[1], shelf)
+    assert np.array_equal(trajectory.answers[0]["B"].errors_m, base.errors_m)
+    final = answer(network, course.held_out[0], shelf)
+    assert np.array_equal(trajectory.answers[-1]["C"].classes, final.classes)
+    expected = np.linalg.norm(course.grid.centres[final.classes] - course.held_out[0].positions, axis=1)
+    np.testing.assert_allclose(final.errors_m, expected)
+    assert 0 < max(map(len, buffer.groups)) <= 3 and {entry.mission for entry in buffer} <= {"A", "B"}
+    record = record_of(trajectory, course, buffer, threshold_m=300.0, digest="")
+    assert np.shape(record["matrix"]["300"]) == (3, 2) and len(record["held_out_recall"]["300"]) == 3
+    counts = [len(mission.test) for mission in course.sequence]
+    summary = summarize_run(record["matrix"]["300"], counts, errors_of(trajectory.answers[-1], ["C"]))
+    assert record["summary"] == summary.__dict__
+    assert record["localization"]["held_out"]["VIS"]["count"] == 24
+    kept = record["buffer"]["kept"]
+    assert sum(map(len, kept.values())) == len(buffer) == sum(record["buffer"]["sizes"])
+
+
+def test_the_base_model_stays_as_it_is(course, shelf):
+    before = {name: value.clone() for name, value in course.base.living_tensors().items()}
+    _, network, buffer = fly_course(course, Run("ft", "forward", 0, 0), course.sequence[:1], shelf)
+    assert len(buffer) == 0
+    assert all(torch.equal(before[name], value) for name, value in course.base.living_tensors().items())
+    assert any(not torch.equal(before[name], value) for name, value in network.living_tensors().items())
+
+
+def test_classification_and_retrieval_answer_the_same_queries(work, course, shelf):
+    facts, times = compare(course.base, course, work.map, shelf, 30)
+    queries = sum(len(mission.test) for mission in course.missions)
+    assert facts["patches"] == 30 and times.keys() == {"classification_ms", "retrieval_ms"}
+    assert facts["classification"]["count"] == facts["retrieval"]["count"] == queries
+    errors = np.concatenate([answer(course.base, mission, shelf).errors_m for mission in course.missions])
+    assert facts["classification"]["recall_300"] == pytest.approx(np.mean(errors <= 300))
+
+
+# The shelf
+
+
+def test_trunk_outputs_do_not_depend_on_who_asked_first_or_on_what_is_kept(course, tmp_path):
+    frames = course.sequence[0].train + course.sequence[0].test
+    whole = whole_images(TrunkShelf(tmp_path / "a", course.base), frames)
+    one_by_one = TrunkShelf(tmp_path / "b", course.base)
+    backwards = [whole_images(one_by_one, frames[k : k + 1]) for k in reversed(range(len(frames)))]
+    assert torch.equal(whole, torch.cat(backwards[::-1]))
+    full = TrunkShelf(tmp_path / "c", course.base, capacity_bytes=0)
+    assert torch.equal(whole, whole_images(full, frames)) and len(full) == 0
+
+
+def test_processes_find_what_others_have_kept(course, tmp_path):
+    frames = course.sequence[0].train
+    first, second = (TrunkShelf(tmp_path / "shelf", course.base) for _ in range(2))
+    kept = whole_images(first, frames)
+    assert len(first) == len(frames)
+
+    def never(row):
+        raise AssertionError("rendered again")
+
+    names = [("whole", frame.mission, frame.stamp_ns) for frame in frames]
+    assert torch.equal(second.fetch(names, never), kept)
+
+
+def test_outputs_without_names_are_overwritten(course, tmp_path):
+    frames = course.sequence[0].train
+    shelf = TrunkShelf(tmp_path / "shelf", course.base)
+    whole_images(shelf, frames[:3])
+    with (tmp_path / "shelf" / "outputs").open("ab") as file:  # a writer killed before it wrote the names
+        file.write(b"\xff" * 5000)
+    again = TrunkShelf(tmp_path / "shelf", course.base)
+    assert torch.equal(whole_images(again, frames), whole_images(TrunkShelf(tmp_path / "other", course.base), frames))
+
+
+def test_views_on_the_shelf_are_those_of_the_private_cache(course, shelf):
+    replay = course.sequence[0].train
+    draw = ViewMaker(64, course.sequence[1].train, None, None, replay, EMBEDDED_RECIPE, seed=5)
+    keys = [(0, 1, 0), (2, 3, 1), (0, 1, 1), (2, 3, 0)]
+    views = ShelfViews(shelf, draw)
+    views.prepare(keys)
+    with TrunkCache(course.base, draw, capacity_bytes=1 << 20) as private:
+        private.prepare(keys)
+        torch.testing.assert_close(views(keys), private(keys), rtol=1e-2, atol=1e-3)
+    assert len(keys) < BATCH
+
+
+def test_a_view_follows_from_the_image_and_the_mission_being_learnt_not_from_its_place(course):
+    a, b = course.sequence
+    draw = ViewMaker(64, b.train, None, None, a.train, EMBEDDED_RECIPE, seed=5)
+    moved = ViewMaker(64, b.train, None, None, a.train[::-1], EMBEDDED_RECIPE, seed=5)
+    assert np.array_equal(draw((2, 0, 1)), moved((2, len(a.train) - 1, 1)))
+    while_learning_a = ViewMaker(64, a.train, None, None, (), EMBEDDED_RECIPE, seed=5)
+    assert not np.array_equal(draw((2, 0, 1)), while_learning_a((0, 0, 1)))
+    other_seed = ViewMaker(64, b.train, None, None, a.train, EMBEDDED_RECIPE, seed=6)
+    assert not np.array_equal(draw((2, 0, 1)), other_seed((2, 0, 1)))
