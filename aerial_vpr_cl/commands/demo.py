@@ -87,7 +87,7 @@ class Story:
         self.user("build-map", world, "--out", self.store, "--footprint-m", "360")
         say("2. Before the first flight: train generation 0 on the map alone")
         steps = ["--max-steps", str(self.max_steps)] if self.max_steps else []
-        self.user("train-base", self.store, "--good-recall", "0.98", *steps)
+        self.user("train-base", self.store, "--good-recall", "0.95", *steps)
 
     def visible(self, drone: Drone) -> None:
         """Fly the first visible sortie, learn it, fly another one before and after."""

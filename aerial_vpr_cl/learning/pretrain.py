@@ -40,6 +40,18 @@ log = logging.getLogger(__name__)
 
 BATCH_AT_INFERENCE = 32
 
+WHEN_TO_STOP = {
+    "max_steps",
+    "patience",
+    "good_recall",
+    "exemplars",
+    "exemplar_candidates",
+    "carry_pixels",
+    "device",
+    "readers",
+}
+"""Settings that may change between an interrupted run and its continuation: they do not change the steps themselves."""
+
 
 @dataclass(frozen=True)
 class PretrainSettings:
@@ -151,7 +163,8 @@ def _train(
     batches = SatelliteBatches(folder, recipe, network.input_size, batch, settings.seed)
     held_out = held_out_views(folder, network.input_size, settings.held_out, settings.seed)
     optimisers = Optimisers(network, settings.tail_rate or recipe.tail_rate, settings.head_rate or recipe.head_rate)
-    state = TrainingState.resume(folder.path.parent, network, optimisers, asdict(settings))
+    way = {name: value for name, value in asdict(settings).items() if name not in WHEN_TO_STOP}
+    state = TrainingState.resume(folder.path.parent, network, optimisers, way)
     model: nn.Module = _MeanLoss(network)
     if world > 1:
         model = DistributedDataParallel(model, find_unused_parameters=True, broadcast_buffers=False)
