@@ -195,11 +195,13 @@ class LearnerNode(LifecycleNode):
             outcome = finish()
         except Exception as error:
             outcome = Outcome(False, _words_of_error(error), self._generation)
-        self._last = outcome
-        (self.get_logger().info if outcome.success else self.get_logger().error)(outcome.message)
         with self._lock:
-            self._update = None
+            self._last, self._update = outcome, None
             self._idle.set()
+        if outcome.success:  # two lines, as a call of the ROS logger may not change its severity
+            self.get_logger().info(outcome.message)
+        else:
+            self.get_logger().error(outcome.message)
         response.success, response.message = outcome.success, outcome.message
         return response
 
