@@ -34,7 +34,14 @@ class ProgressBar:
             self._phase = phase
             # Without a terminal (logs, CI) a line every ten seconds is enough.
             interval_s = 0.1 if sys.stderr.isatty() else 10.0
-            self._bar = tqdm(total=total, desc=phase, initial=max(done - 1, 0), dynamic_ncols=True, mininterval=interval_s, file=sys.stderr)
+            self._bar = tqdm(
+                total=total,
+                desc=phase,
+                initial=max(done - 1, 0),
+                dynamic_ncols=True,
+                mininterval=interval_s,
+                file=sys.stderr,
+            )
         self._bar.total = total
         if figures:
             self._bar.set_postfix({name: f"{value:.3g}" for name, value in figures.items()}, refresh=False)

@@ -2,8 +2,8 @@
 
     python benchmarks/base_training.py DIRECTORY_WITH_DATED_GEOTIFFS [--map-date 2015] [--out benchmarks/results]
 
-Every raster of the directory is cropped at random places, headings and scales (0.8 to 1.25), once in R, G, B and once in
-its fourth band (near infrared). The network was trained on the map date's R, G, B alone.
+Every raster of the directory is cropped at random places, headings and scales (0.8 to 1.25), once in R, G, B and once
+in its fourth band (near infrared). The network was trained on the map date's R, G, B alone.
 """
 
 from __future__ import annotations
