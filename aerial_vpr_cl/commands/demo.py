@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aerial_vpr_cl.errors import AerialVprError, SettingsError
+from aerial_vpr_cl.share import share_file
 
 if TYPE_CHECKING:  # ROS is imported only when nodes are about to run
     from aerial_vpr_cl.nodes.ground_station import GroundStation
@@ -30,7 +31,7 @@ Real nodes over real DDS in separate processes. Every step is a command that is 
 output is also a tutorial."""
 
 NEAR_M = 300.0
-SCENARIO = Path("config") / "scenarios" / "story.yaml"
+SCENARIO = "config/scenarios/story.yaml"
 BAR = "-" * 100
 
 
@@ -243,15 +244,11 @@ def result_table(shares: dict[str, float]) -> str:
 
 
 def find_scenario(given: Path | None) -> Path:
-    """The scenario of the story: the one given, the installed one, or the one in the source tree."""
-    if given is not None:
-        return given
-    prefixes = [*os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep), sys.prefix]
-    shares = [Path(prefix) / "share" / "aerial_vpr_cl" for prefix in prefixes if prefix]
-    for share in (Path(__file__).parents[2], *shares):
-        if (share / SCENARIO).is_file():
-            return share / SCENARIO
-    raise SettingsError(f"{SCENARIO.name} is not installed; give a scenario with --scenario")
+    """The scenario of the story: the one given, or the package's own."""
+    scenario = given or share_file(SCENARIO)
+    if scenario is None:
+        raise SettingsError(f"{SCENARIO} is not installed; give a scenario with --scenario")
+    return scenario
 
 
 def say(words: str) -> None:

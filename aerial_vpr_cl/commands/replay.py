@@ -16,6 +16,7 @@ from aerial_vpr_cl.errors import MissionError, StoreError
 from aerial_vpr_cl.mission.playback import open_playback
 from aerial_vpr_cl.progress import ProgressBar
 from aerial_vpr_cl.settings import load_settings
+from aerial_vpr_cl.share import share_file
 from aerial_vpr_cl.store.readiness import what_is_missing
 
 HELP = """Play a rosbag2 into the topics of the localization node, with /clock, and collect its answers into a bag.
@@ -144,8 +145,8 @@ def own_node(args: argparse.Namespace) -> Iterator[OwnNode]:
     for name, value in parameters.items():
         command += ["-p", f"{name}:={value}"]
     command += ["-r", f"__node:={args.node}"]
-    if transport == "raw" and (profile := _shared_memory_profile()):
-        os.environ.setdefault("FASTRTPS_DEFAULT_PROFILES_FILE", profile)  # both processes need it
+    if transport == "raw" and (profile := share_file("config/fastdds_shared_memory.xml")):
+        os.environ.setdefault("FASTRTPS_DEFAULT_PROFILES_FILE", str(profile))  # both processes need it
     # A session of its own: Ctrl-C reaches this process alone, which ends the node when it has heard its last answer.
     process = subprocess.Popen(command, start_new_session=True)
     try:
@@ -160,11 +161,3 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             process.send_signal(number)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(END_S)
-
-
-def _shared_memory_profile() -> str:
-    """The Fast DDS profile for raw images: installed by ROS or pip, or in the source tree; empty if it is nowhere."""
-    prefixes = [*os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep), sys.prefix]
-    shares = [Path(prefix) / "share" / "aerial_vpr_cl" for prefix in prefixes if prefix]
-    files = [share / "config" / "fastdds_shared_memory.xml" for share in (*shares, Path(__file__).parents[2])]
-    return next((str(file) for file in files if file.is_file()), "")
