@@ -1,4 +1,3 @@
-from glob import glob
 from pathlib import Path
 
 from setuptools import find_packages, setup
@@ -8,9 +7,9 @@ package_name = "aerial_vpr_cl"
 
 def tree(folder: str) -> list[tuple[str, list[str]]]:
     """Every file below a folder, installed below share/<package> under the same path."""
-    files = [path for path in glob(f"{folder}/**", recursive=True) if Path(path).is_file()]
-    folders = sorted({str(Path(path).parent) for path in files})
-    return [(f"share/{package_name}/{name}", [p for p in files if str(Path(p).parent) == name]) for name in folders]
+    files = sorted(path for path in Path(folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    folders = sorted({path.parent for path in files})
+    return [(f"share/{package_name}/{name}", [str(p) for p in files if p.parent == name]) for name in folders]
 
 
 setup(
@@ -33,7 +32,7 @@ setup(
     zip_safe=True,
     maintainer="The aerial_vpr_cl maintainers",
     maintainer_email="maintainers@aerial-vpr-cl.dev",
-    description="Continual visual place recognition for drones: localization when satellite navigation cannot be trusted.",
+    description="Localization of drones by recognising the ground, when satellite navigation cannot be trusted.",
     license="Apache-2.0",
     entry_points={
         "console_scripts": [

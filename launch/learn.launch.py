@@ -40,7 +40,7 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument("namespace", default_value="", description="ROS namespace of the node, e.g. uav1."),
             DeclareLaunchArgument(
                 "params_file",
-                default_value=PathJoinSubstitution([FindPackageShare("aerial_vpr_cl"), "config", "flight.yaml"]),
+                default_value=PathJoinSubstitution([FindPackageShare("aerial_vpr_cl"), "config", "learner.yaml"]),
                 description="YAML file with the node's parameters.",
             ),
             DeclareLaunchArgument(

@@ -15,8 +15,9 @@ from store_support import make_store, write_flight
 
 from aerial_vpr_cl.cli import main
 from aerial_vpr_cl.errors import Cancelled, MissionError, StoreError
-from aerial_vpr_cl.learning.adapt import AdaptSettings, adapt, load_knowledge
-from aerial_vpr_cl.learning.validation import GateSettings, Recalls, refusal
+from aerial_vpr_cl.learning.adapt import adapt, load_knowledge
+from aerial_vpr_cl.learning.adapt_settings import AdaptSettings, GateSettings
+from aerial_vpr_cl.learning.validation import Recalls, refusal
 from aerial_vpr_cl.store.generations import GenerationStore
 
 QUICK = AdaptSettings(cycles=1, views=1, gate_margin=1.0, gate_samples=8, threads=1)

@@ -19,7 +19,7 @@ from std_msgs.msg import Bool, UInt64
 from std_srvs.srv import Trigger
 from store_support import jpeg, make_store, track, view, write_flight
 
-from aerial_vpr_cl.learning.adapt import AdaptSettings
+from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.learning.update_process import UpdateLimits
 from aerial_vpr_cl.nodes.learner_node import LATCHED, PARAMETERS, LearnerNode
 from aerial_vpr_cl.nodes.learner_settings import LearnerSettings

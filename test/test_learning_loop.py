@@ -6,11 +6,12 @@ import torch
 from store_support import make_store, write_flight
 
 from aerial_vpr_cl.learning.adapt import load_knowledge, observations_of
-from aerial_vpr_cl.learning.loop import LearnSettings, Memories, learn
+from aerial_vpr_cl.learning.adapt_settings import LearnSettings, ThinningSettings
+from aerial_vpr_cl.learning.loop import Memories, learn
 from aerial_vpr_cl.learning.methods import method_of
 from aerial_vpr_cl.learning.recipes import recipe_of
 from aerial_vpr_cl.learning.selection import embed, select_replay
-from aerial_vpr_cl.learning.thinning import ThinningSettings, thin
+from aerial_vpr_cl.learning.thinning import thin
 from aerial_vpr_cl.learning.trunk_cache import TrunkCache
 from aerial_vpr_cl.mission.bag import read_mission
 from aerial_vpr_cl.store.generations import GenerationStore

@@ -16,7 +16,8 @@ from safetensors.torch import load_file
 from store_support import make_map, write_flight
 
 from aerial_vpr_cl.errors import ModelError, SettingsError, StoreError
-from aerial_vpr_cl.learning.adapt import AdaptSettings, adapt, load_knowledge
+from aerial_vpr_cl.learning.adapt import adapt, load_knowledge
+from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.learning.pretrain import PretrainSettings, scores_of, train_base
 from aerial_vpr_cl.learning.recipes import recipe_of
 from aerial_vpr_cl.learning.satellite_batches import SatelliteBatches, held_out_views, read_ahead

@@ -63,7 +63,7 @@ def test_wrong_types_ranges_and_choices_are_refused(values):
 def test_a_file_that_is_no_mapping_is_refused(tmp_path, text):
     file = tmp_path / "settings.yaml"
     file.write_text(text)
-    with pytest.raises(SettingsError, match="settings.yaml"):
+    with pytest.raises(SettingsError, match=r"settings\.yaml"):
         load_settings(Example, file)
 
 

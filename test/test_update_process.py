@@ -11,7 +11,7 @@ import pytest
 from crash_support import environment, names, write_bag
 from store_support import make_store, write_flight
 
-from aerial_vpr_cl.learning.adapt import AdaptSettings
+from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.learning.update import RunningUpdate, told_report
 from aerial_vpr_cl.learning.update_process import UpdateLimits
 from aerial_vpr_cl.store.failpoints import KILL_AT
@@ -108,7 +108,7 @@ def test_an_update_ends_with_the_process_that_started_it(store):
     fly(store, "sortie")
     script = """
         import sys, time
-        from aerial_vpr_cl.learning.adapt import AdaptSettings
+        from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
         from aerial_vpr_cl.learning.update import RunningUpdate
         from aerial_vpr_cl.learning.update_process import UpdateLimits
         from aerial_vpr_cl.store.generations import GenerationStore

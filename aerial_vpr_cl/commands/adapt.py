@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from aerial_vpr_cl.errors import AerialVprError
-from aerial_vpr_cl.learning.adapt import AdaptSettings, adapt
+from aerial_vpr_cl.learning.adapt import adapt
+from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.progress import ProgressBar
 from aerial_vpr_cl.settings import add_arguments as add_settings
 from aerial_vpr_cl.settings import from_arguments

@@ -14,7 +14,7 @@ from typing import Any
 from aerial_vpr_cl.errors import SettingsError
 from aerial_vpr_cl.evaluation.metrics import PRIMARY_THRESHOLD_M
 from aerial_vpr_cl.evaluation.orders import order
-from aerial_vpr_cl.learning.loop import LearnSettings
+from aerial_vpr_cl.learning.adapt_settings import LearnSettings
 from aerial_vpr_cl.learning.methods import method_of
 from aerial_vpr_cl.learning.pretrain import PretrainSettings
 from aerial_vpr_cl.memory.buffer import DEFAULT_BUDGET

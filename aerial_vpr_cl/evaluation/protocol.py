@@ -18,7 +18,8 @@ from aerial_vpr_cl.evaluation.metrics import distance_errors
 from aerial_vpr_cl.evaluation.trunk_shelf import ShelfViews, TrunkShelf, whole_images
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.learning.adapt import observations_of
-from aerial_vpr_cl.learning.loop import LearnSettings, Memories, learn
+from aerial_vpr_cl.learning.adapt_settings import LearnSettings
+from aerial_vpr_cl.learning.loop import Memories, learn
 from aerial_vpr_cl.learning.methods import method_of
 from aerial_vpr_cl.learning.methods.base import MissionStep
 from aerial_vpr_cl.learning.recipes import recipe_of

@@ -17,14 +17,15 @@ import torch
 
 from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.learning.devices import pick_device
-from aerial_vpr_cl.learning.loop import LearnSettings, Memories, learn
+from aerial_vpr_cl.learning.loop import Memories, learn
 from aerial_vpr_cl.learning.methods import method_of
 from aerial_vpr_cl.learning.methods.base import MissionStep
 from aerial_vpr_cl.learning.recipes import recipe_of
 from aerial_vpr_cl.learning.selection import select_replay
-from aerial_vpr_cl.learning.thinning import ThinningSettings, thin
-from aerial_vpr_cl.learning.validation import GateSettings, Recalls, measure, refusal
+from aerial_vpr_cl.learning.thinning import thin
+from aerial_vpr_cl.learning.validation import Recalls, measure, refusal
 from aerial_vpr_cl.memory.buffer import Observation, ReplayBuffer
 from aerial_vpr_cl.mission.bag import Mission, read_mission
 from aerial_vpr_cl.model.checkpoint import load_network, save_tail
@@ -32,7 +33,6 @@ from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.progress import Progress, silent
 from aerial_vpr_cl.satellite.exemplars import ExemplarMemory
 from aerial_vpr_cl.satellite.map_folder import MapFolder, open_map
-from aerial_vpr_cl.settings import setting
 from aerial_vpr_cl.store.disposal import DisposableMission
 from aerial_vpr_cl.store.failpoints import failpoint
 from aerial_vpr_cl.store.generations import Generation, GenerationStore
@@ -40,19 +40,6 @@ from aerial_vpr_cl.store.generations import Generation, GenerationStore
 log = logging.getLogger(__name__)
 
 SPACE_MARGIN_BYTES = 64 << 20
-
-
-@dataclass(frozen=True)
-class AdaptSettings(LearnSettings, ThinningSettings, GateSettings):
-    """Everything about an adaptation; the paper's values are the defaults where it gives one."""
-
-    method: str = setting("dbs_hybrid", "continual-learning method or selection strategy")
-    budget: int = setting(200, "observations the replay buffer keeps per group (B)", low=0)
-    max_buffer_mb: float = setting(0.0, "largest replay buffer on disk; 0: bounded by count only", low=0.0)
-    keep_raw: bool = setting(False, "keep the raw mission after it was learnt (laboratories)")
-    keep_generations: int = setting(3, "generations kept on disk, at least two", low=2)
-    device: str = setting("auto", "cpu, cuda, cuda:1, ...; auto takes a GPU if there is one")
-    threads: int = setting(0, "CPU threads to use; 0: all", low=0)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.learning.adapt_settings import LearnSettings
 from aerial_vpr_cl.learning.augmentation import augment
 from aerial_vpr_cl.learning.batches import CURRENT, EXEMPLAR, BatchSizes, PlannedBatch, Sources, plan_batches, views_of
 from aerial_vpr_cl.learning.methods.base import Batch, Method
@@ -27,24 +28,6 @@ from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.progress import Progress, silent
 from aerial_vpr_cl.satellite.exemplars import ExemplarMemory
 from aerial_vpr_cl.satellite.raster import SatelliteMap
-from aerial_vpr_cl.settings import setting
-
-
-@dataclass(frozen=True)
-class LearnSettings:
-    """How long and on how many views a mission is learnt."""
-
-    cycles: int = setting(15, "passes over the mission; each goes through all groups", low=1)
-    views: int = setting(4, "augmented views of every image; each passes the trunk once", low=1)
-    batch_current: int = setting(20, "samples a step from the current mission", low=1)
-    batch_exemplar: int = setting(10, "samples a step from the satellite exemplars", low=0)
-    batch_replay: int = setting(10, "samples a step from the replay buffer", low=0)
-    cache_mb: int = setting(
-        4096, "most disk space for cached trunk outputs; 0 runs the plain loop without a cache", low=0
-    )
-    tail_rate: float | None = setting(None, "learning rate of the tail; unset: the backbone's recipe")
-    head_rate: float | None = setting(None, "learning rate of the heads; unset: the backbone's recipe")
-    seed: int = setting(0, "fixes everything that is drawn", low=0)
 
 
 @dataclass(frozen=True)

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import cv2
 import numpy as np
 
+from aerial_vpr_cl.learning.adapt_settings import ThinningSettings
 from aerial_vpr_cl.memory.buffer import Observation
 from aerial_vpr_cl.mission.image_decoding import decode_compressed
-from aerial_vpr_cl.settings import setting
 
 THUMBNAIL_PX = 16
-
-
-@dataclass(frozen=True)
-class ThinningSettings:
-    """When two frames are near-identical: flown less than this far, and looking this much alike."""
-
-    thinning: bool = setting(True, "leave out near-identical frames (hovering) before learning")
-    thinning_distance_m: float = setting(5.0, "frames further from the last kept one than this always count", low=0.0)
-    thinning_difference: float = setting(
-        0.04, "mean difference of thumbnails, share of full scale, from which a frame counts as new", low=0.0, high=1.0
-    )
 
 
 def thin(observations: Sequence[Observation], settings: ThinningSettings) -> list[Observation]:

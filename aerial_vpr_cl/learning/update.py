@@ -27,7 +27,7 @@ from aerial_vpr_cl.store.disposal import DisposableMission
 from aerial_vpr_cl.store.generations import Generation, GenerationStore
 
 if TYPE_CHECKING:
-    from aerial_vpr_cl.learning.adapt import AdaptSettings
+    from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 
 log = logging.getLogger(__name__)
 

@@ -10,27 +10,14 @@ import torch
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.learning.adapt_settings import GateSettings
 from aerial_vpr_cl.learning.loop import Memories
 from aerial_vpr_cl.learning.selection import FEATURE_BATCH, embed
 from aerial_vpr_cl.memory.buffer import Observation
 from aerial_vpr_cl.model.network import Network
-from aerial_vpr_cl.settings import setting
 
 NEAR_CELLS = 1.5
 """A prediction counts when its cell centre lies within this many cell sides: 300 m for cells of 200 m."""
-
-
-@dataclass(frozen=True)
-class GateSettings:
-    """How much may be lost on what was known before."""
-
-    gate_margin: float = setting(
-        0.10,
-        "largest fall of recall on replay buffer and exemplars, as a share, that is still committed",
-        low=0.0,
-        high=1.0,
-    )
-    gate_samples: int = setting(400, "most exemplars that the gate looks at", low=0)
 
 
 @dataclass(frozen=True)

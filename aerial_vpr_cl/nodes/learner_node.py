@@ -25,7 +25,7 @@ from std_msgs.msg import Bool, UInt64
 from std_srvs.srv import Trigger
 
 from aerial_vpr_cl.errors import AerialVprError, StoreError
-from aerial_vpr_cl.learning.adapt import AdaptSettings
+from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.learning.update import CANCEL_PATIENCE_S, Outcome, RunningUpdate
 from aerial_vpr_cl.learning.update_process import UpdateLimits
 from aerial_vpr_cl.mission.gnss import Fix
