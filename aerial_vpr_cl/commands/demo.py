@@ -102,6 +102,7 @@ class Story:
     def infrared(self, drone: Drone) -> None:
         """The same at night, with a learner that is killed once; and the visible sortie again."""
         say("5. The same ground at night, through an infrared camera")
+        drone.camera("IR")
         self.fly(drone, "infrared-1", "infrared-1", record=True)
         self.fly(drone, "infrared-2", "infrared-2, before")
         say("6. Learn it - but somebody pulls the plug in the middle")
@@ -189,6 +190,11 @@ class Drone:
             finally:
                 for process in (drone.localization, drone.learner):
                     _end(process)
+
+    def camera(self, modality: str) -> None:
+        """Tell the recorder what the camera sees."""
+        print(f"\n$ ros2 param set /localization recording.modality {modality}", flush=True)
+        self.station.set_parameter("/localization", "recording.modality", modality)
 
     def record(self, on: bool) -> None:
         """Call ~/record of the localization node."""

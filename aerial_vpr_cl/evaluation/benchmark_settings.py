@@ -1,4 +1,4 @@
-# ruff: noqa: RUF009  (frozen dataclasses are safe defaults)
+
 """Benchmark files: which missions over which map, how they are learnt, and which methods, orders and seeds run."""
 
 from __future__ import annotations

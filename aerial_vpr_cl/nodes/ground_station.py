@@ -13,8 +13,10 @@ from typing import Any
 import rclpy
 from diagnostic_msgs.msg import DiagnosticStatus
 from lifecycle_msgs.srv import GetState
+from rcl_interfaces.srv import SetParameters
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 from std_srvs.srv import SetBool, Trigger
 
@@ -48,6 +50,13 @@ class GroundStation:
     def record(self, on: bool) -> str:
         """Start or stop recording on the localization node."""
         return self._order(SetBool, "/localization/record", SetBool.Request(data=on))
+
+    def set_parameter(self, node: str, name: str, value: str) -> None:
+        """Set a text parameter of a node, as `ros2 param set` does."""
+        request = SetParameters.Request(parameters=[Parameter(name, value=value).to_parameter_msg()])
+        answer = self._ask(SetParameters, f"{node}/set_parameters", request, limit_s=30.0)
+        if answer is None or not answer.results[0].successful:
+            raise AerialVprError(f"{node} did not take {name}: {answer.results[0].reason if answer else 'no answer'}")
 
     def adapt(self, on_progress: Callable[[str], None], limit_s: float = 1800.0) -> str:
         """Have the learner learn what waits; returns its summary when the new generation is durable."""

@@ -1,0 +1,37 @@
+"""What the documents promise is what the code has."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+from aerial_vpr_cl.cli import VERBS
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_parameter_tables_are_those_of_the_code():
+    spec = importlib.util.spec_from_file_location("write_parameters", ROOT / "docs" / "write_parameters.py")
+    writer = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(writer)
+    text = writer.PAGE.read_text()
+    assert writer.page(text) == text, "run python docs/write_parameters.py"
+    assert "`min_confidence` *" in text and "`cycles` *" in text and "`rate`" in text
+
+
+def test_every_topic_and_service_of_the_nodes_is_documented():
+    page = (ROOT / "docs" / "nodes.md").read_text()
+    for file in ("localization_node.py", "learner_node.py"):
+        source = (ROOT / "aerial_vpr_cl" / "nodes" / file).read_text()
+        names = set(re.findall(r'"(~/\w+|/diagnostics)"', source))
+        assert names and all(f"`{name}`" in page for name in names), names
+
+
+def test_the_readme_lists_every_verb():
+    readme = (ROOT / "README.md").read_text()
+    assert all(f"| `{verb}" in readme for verb in VERBS)
+
+
+def test_links_between_documents_lead_somewhere():
+    for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
+            assert (document.parent / target).exists(), f"{document.name}: {target}"
