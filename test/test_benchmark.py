@@ -142,6 +142,13 @@ def test_the_command_lists_runs_and_writes_tables_and_figures(finished, ready, t
     }
 
 
+def test_kept_records_are_enough_for_tables(finished, tmp_path, capsys):
+    shutil.copytree(finished.results, tmp_path / "kept" / "results")
+    config = str(write_config(tmp_path))
+    assert main(["benchmark", config, "--out", str(tmp_path / "kept"), "--study", "main", "--report"]) == 0
+    assert "| DBS-Hybrid |" in capsys.readouterr().out
+
+
 def test_a_report_says_how_many_test_frames_lie_over_cells_that_were_learnt(finished, tmp_path):
     text = write_report(finished.benchmark, read_records(finished.results), tmp_path)
     assert "| A | VIS | sequence | 11 | 11 |" in text and "| C | VIS | held out | 0 | 24 | – |" in text

@@ -1,4 +1,3 @@
-
 """Benchmark files: which missions over which map, how they are learnt, and which methods, orders and seeds run."""
 
 from __future__ import annotations

@@ -25,7 +25,12 @@ TILE_PX = 160
 
 
 def draw_pictures(work: WorkFolder, records: Mapping[Run, Record], folder: Path) -> None:
-    """The paper's qualitative panels and the projection of retained frames, as far as the records go."""
+    """The paper's qualitative panels and the projection of retained frames, as far as records and missions are there.
+
+    Where only the records were kept, there is nothing to show.
+    """
+    if not (work.store / "map").is_dir():
+        return
     cases = qualitative_cases(work, records)
     if cases:
         plots.save(plots.qualitative_panels(cases), folder / "qualitative.png")
