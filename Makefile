@@ -4,7 +4,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 ENV = $(shell scripts/environment.sh | tail -n 1)
-RUN = PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" PATH="$$ENV/bin:$$PATH"
+# Threads that wait must sleep, not spin: tests run several processes on a few cores.
+RUN = OMP_WAIT_POLICY=PASSIVE PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" PATH="$$ENV/bin:$$PATH"
 DEMO_DIR ?= runs/demo
 
 .PHONY: help demo test lint env clean

@@ -74,6 +74,8 @@ class Story:
         # Nobody else's nodes hear ours, and ours hear nobody else's.
         os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
         os.environ.setdefault("ROS_DOMAIN_ID", str(random.randrange(1, 100)))
+        # Several processes share a few cores here: threads that wait must sleep, not spin.
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         self.prepare()
         with Drone.started(self.store, self.cycles) as drone:
             self.visible(drone)
@@ -204,7 +206,7 @@ class Drone:
     def learn(self) -> None:
         """Call ~/adapt of the learner and wait for its answer."""
         _print_service("/learner/adapt", "std_srvs/srv/Trigger")
-        print(self.station.adapt(_print_progress))
+        print(self.station.adapt(_ProgressLines()))
 
     def kill_learner(self) -> None:
         """SIGKILL while the learner learns; a new one finds everything as it was."""
@@ -266,8 +268,18 @@ def _print_service(name: str, kind: str, request: str = "") -> None:
     print(f"\n$ ros2 service call {name} {kind} {shlex.quote(request) if request else ''}".rstrip(), flush=True)
 
 
-def _print_progress(words: str) -> None:
-    print(f"  {words}", flush=True)
+class _ProgressLines:
+    """What the learner says, every few seconds."""
+
+    EVERY_S = 5.0
+
+    def __init__(self) -> None:
+        self._last = 0.0
+
+    def __call__(self, words: str) -> None:
+        if time.monotonic() - self._last >= self.EVERY_S:
+            self._last = time.monotonic()
+            print(f"  {words}", flush=True)
 
 
 def _forget(out: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from pyproj import Geod
 
 from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.evaluation.metrics import ErrorSummary, distance_errors, summarize_errors
@@ -17,6 +19,8 @@ from aerial_vpr_cl.mission.messages import NAV_SAT_FIX, deserialize
 from aerial_vpr_cl.mission.storage import Bag, open_bag
 from aerial_vpr_cl.mission.topics import fix_topic_of
 from aerial_vpr_cl.mission.writing import TRUTH_TOPIC
+
+_WGS84 = Geod(ellps="WGS84")
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,30 @@ class AnswerReport:
         shares = " / ".join(f"{100 * recall:.0f}" for recall in recalls)
         text += f"\nagainst {self.reference} ({errors.count} frames): within 50 / 100 / 200 / 300 m: {shares} %"
         return text if math.isnan(self.median_given_m) else text + f", median {self.median_given_m:.0f} m"
+
+
+class LiveScore:
+    """Counts, while a flight goes on, how many answers lie near the true position of their frame."""
+
+    def __init__(self, truth: Iterable[Fix], near_m: float = 300.0) -> None:
+        self._truth = {fix.stamp_ns: fix for fix in truth}
+        self._near_m = near_m
+        self._near = self._judged = 0
+
+    def add(self, answer: Fix) -> None:
+        """One more answer; without a known truth at its stamp it does not count."""
+        truth = self._truth.get(answer.stamp_ns)
+        if truth is None:
+            return
+        self._judged += 1
+        if answer.status >= 0:
+            distance_m = _WGS84.inv(answer.longitude, answer.latitude, truth.longitude, truth.latitude)[2]
+            self._near += distance_m <= self._near_m
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """For a progress bar: percent so far, nothing before the first."""
+        return {f"within_{self._near_m:.0f}m_%": 100.0 * self._near / self._judged} if self._judged else {}
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,12 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 
 from aerial_vpr_cl.errors import AerialVprError, MissionError
-from aerial_vpr_cl.evaluation.answers import judge_answers
+from aerial_vpr_cl.evaluation.answers import LiveScore, judge_answers
 from aerial_vpr_cl.mission.bag import MissionWriter, mission_facts
-from aerial_vpr_cl.mission.messages import NAV_SAT_FIX
+from aerial_vpr_cl.mission.gnss import Fix
+from aerial_vpr_cl.mission.messages import NAV_SAT_FIX, deserialize
 from aerial_vpr_cl.mission.playback import TRANSPORTS, Pace, header_stamp_ns, open_playback
+from aerial_vpr_cl.mission.writing import TRUTH_TOPIC
 from aerial_vpr_cl.progress import Progress, silent
 from aerial_vpr_cl.settings import setting
 
@@ -110,6 +112,8 @@ class Replay:
         self._sent: dict[int, None] = {}
         self._awaited_ns: int | None = None  # stamp of the newest frame, until it is answered
         self._answered: set[int] = set()
+        truth = [raw for raw in playback.references() if raw.topic == TRUTH_TOPIC]
+        self._score = LiveScore(Fix.from_message(deserialize(raw.data, NAV_SAT_FIX)) for raw in truth)
         # The answers are subscribed to before the service is asked for: when it replies, the node knows them too.
         for name, message_type in ANSWERS.items():
             self._listen(name, message_type)
@@ -193,7 +197,8 @@ class Replay:
             # A frame that cannot be decoded is not answered, which is no reason to give up as long as the node lives.
             if in_step and not self._wait_for_answer() and not self._ask_state(self._settings.answer_timeout_s):
                 raise MissionError(f"node '{self._settings.node}' answers no more; look at its log")
-            self._progress("replay", len(self._sent), self._playback.frames, answered=float(len(self._answered)))
+            figures = {"answered": float(len(self._answered)), **self._score.figures}
+            self._progress("replay", len(self._sent), self._playback.frames, **figures)
 
     def _wait_for_moment(self, time_ns: int) -> None:
         while (left_s := self._pace.seconds_until(time_ns)) > 0.0:
@@ -237,6 +242,7 @@ class Replay:
                 stamp_ns = header_stamp_ns(data)
                 self._answered.add(stamp_ns)
                 self._awaited_ns = None if stamp_ns == self._awaited_ns else self._awaited_ns
+                self._score.add(Fix.from_message(deserialize(data, NAV_SAT_FIX)))
             # In the bag's time: stamp and time of receipt together tell the latency.
             self._writer.write_serialized(topic, message_type, self._now_ns, data)
 
