@@ -148,7 +148,9 @@ class Story:
         answers = {name: read_answers(path, projection=folder.grid.projection) for name, path in self.results.items()}
         shares = {name: judge_answers(path).errors.recall_300 for name, path in self.results.items()}
         pictures = {"flights.png": "every answer of every flight", "tracks.png": "the ways that were flown"}
-        shown = {name: value for name, value in answers.items() if name.split(",")[0] in ("visible-2", "infrared-2")}
+        # One row a sortie: before, after, retained.
+        moments = [name for sortie in ("visible-2", "infrared-2") for name in answers if name.startswith(f"{sortie},")]
+        shown = {name: answers[name] for name in moments}
         draw_answers(folder.satellite, shown, NEAR_M, self.out / "flights.png")
         tracks = {name: value.truth for name, value in answers.items() if name.endswith("-1") or "before" in name}
         draw_tracks(folder.satellite, folder.grid, tracks, self.out / "tracks.png")

@@ -1,4 +1,3 @@
-
 """Scenarios: a YAML file that names a world, the day of its map, and the missions flown over it."""
 
 from __future__ import annotations
