@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -90,8 +91,8 @@ class Localizer:
 def is_blank(image: NDArray[np.uint8]) -> bool:
     """Whether an image is one shade all over, judged on a lattice of at most some 64 × 64 pixels."""
     rows, columns = (max(1, side // 64) for side in image.shape[:2])
-    sample = image[::rows, ::columns]
-    return bool(sample.reshape(-1, sample.shape[-1]).std(axis=0).max() < BLANK_CONTRAST)
+    _, deviations = cv2.meanStdDev(np.ascontiguousarray(image[::rows, ::columns]))
+    return bool(deviations.max() < BLANK_CONTRAST)
 
 
 def _same_trunk(tail: Path, network: Network) -> bool:

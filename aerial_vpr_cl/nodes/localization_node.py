@@ -21,7 +21,6 @@ from geometry_msgs.msg import PoseWithCovarianceStamped
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
-from rclpy.qos import QoSHistoryPolicy, QoSProfile, QoSReliabilityPolicy, qos_profile_sensor_data
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage, Image, NavSatFix
 from std_srvs.srv import SetBool, Trigger
@@ -33,7 +32,7 @@ from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings
 from aerial_vpr_cl.mission.gnss import Fix, GnssGates
 from aerial_vpr_cl.mission.messages import stamp_of
 from aerial_vpr_cl.mission.recorder import MissionRecorder, RecorderStatus
-from aerial_vpr_cl.mission.recorder_settings import RecorderSettings
+from aerial_vpr_cl.mission.recorder_settings import NEVER, RecorderSettings
 from aerial_vpr_cl.nodes import messages
 from aerial_vpr_cl.nodes.diagnostics import (
     BAD_IMAGE,
@@ -50,10 +49,9 @@ from aerial_vpr_cl.nodes.gnss_monitor import GnssMonitor
 from aerial_vpr_cl.nodes.image_messages import decode_compressed_image, pick_decoder
 from aerial_vpr_cl.nodes.parameters import NodeSettings
 from aerial_vpr_cl.nodes.running import run_node
+from aerial_vpr_cl.nodes.sensor_inputs import SensorInputs
 from aerial_vpr_cl.store.generations import GenerationStore
 
-NEWEST_ONLY = QoSProfile(reliability=QoSReliabilityPolicy.BEST_EFFORT, history=QoSHistoryPolicy.KEEP_LAST, depth=1)
-"""Sensor data, depth 1: a stale frame is worth nothing."""
 JUMP_NS = 1_000_000_000
 """Stamps that fall back by more than this are a jump of time, less is the disorder of a network."""
 PARAMETERS = {"": (FlightSettings, LocalizerSettings), "gnss": (GnssGates,), "recording": (RecorderSettings,)}
@@ -84,7 +82,8 @@ class LocalizationNode(LifecycleNode):
         self._decoder_name, self._decode_raw = pick_decoder()
         self._decode: Callable[[Any], Any] = self._decode_raw
         self._geo_pose_type = messages.geo_pose_type()
-        self._entities: list[tuple[Callable[[Any], Any], Any]] = []  # (how to destroy it, what)
+        self._inputs: SensorInputs | None = None
+        self._outputs: list[Any] = []
         self._worker: FrameWorker[_Frame] = FrameWorker(self._answer)
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
         # Loading takes seconds and closing a bag may: neither may hold up images, nor the diagnostics.
@@ -152,7 +151,7 @@ class LocalizationNode(LifecycleNode):
         self._disconnect()
 
     def _look_at_once(self) -> None:
-        self._first_look.cancel()
+        self.destroy_timer(self._first_look)
         if self._starts_itself:
             self._start()
 
@@ -176,27 +175,25 @@ class LocalizationNode(LifecycleNode):
         self._pose_out = self._publisher(PoseWithCovarianceStamped, "~/pose")
         self._cells_out = self._publisher(MarkerArray, "~/cells")
         self._geo_pose_out = self._publisher(self._geo_pose_type, "~/geo_pose") if self._geo_pose_type else None
-        for kind, topic, callback, qos in (
-            (CompressedImage if compressed else Image, "image", self._on_image, NEWEST_ONLY),
-            (NavSatFix, "fix", self._on_fix, qos_profile_sensor_data),
-        ):
-            self._entities.append((self.destroy_subscription, self.create_subscription(kind, topic, callback, qos)))
+        self._inputs = SensorInputs(self, CompressedImage if compressed else Image, self._on_image, self._on_fix)
 
     def _publisher(self, kind: Any, topic: str) -> Any:
         publisher = self.create_lifecycle_publisher(kind, topic, 10)
-        self._entities.append((self.destroy_lifecycle_publisher, publisher))
+        self._outputs.append(publisher)
         return publisher
 
     def _disconnect(self) -> None:
         self._is_active = False
+        inputs, self._inputs = self._inputs, None
+        if inputs is not None:
+            inputs.close()
         self._worker.clear()
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
             recorder.close()
         self._generations.forget()
-        while self._entities:
-            destroy, entity = self._entities.pop()
-            destroy(entity)
+        while self._outputs:
+            self.destroy_lifecycle_publisher(self._outputs.pop())
 
     # Images and fixes
 
@@ -258,15 +255,15 @@ class LocalizationNode(LifecycleNode):
     def _stamp_of(self, message: Any, stream: str) -> int:
         """The stamp in nanoseconds, or the time now if the driver set none; notices when time runs backwards."""
         stamp_ns = stamp_of(message) or self.get_clock().now().nanoseconds
-        if stamp_ns < self._newest_ns[stream] - JUMP_NS:
+        newest_ns = self._newest_ns[stream]
+        self._newest_ns[stream] = stamp_ns if stamp_ns < newest_ns - JUMP_NS else max(stamp_ns, newest_ns)
+        if stamp_ns < newest_ns - JUMP_NS:
             self.get_logger().warning(f"time of {stream} went back", throttle_duration_sec=5.0)
             self._counters.add_time_jump()
             self._gnss.reset()
             if self._recorder is not None and self._recorder.is_recording:
                 self._recorder.stop()
                 self._recorder.start()
-            self._newest_ns[stream] = stamp_ns
-        self._newest_ns[stream] = max(stamp_ns, self._newest_ns[stream])
         return stamp_ns
 
     # Services, parameters, generations
@@ -315,6 +312,8 @@ class LocalizationNode(LifecycleNode):
     def _apply_settings(self) -> None:
         if self._recorder is not None:
             self._recorder.settings = self._settings[RecorderSettings]
+            if self._recorder.settings.mode == NEVER and self._recorder.is_recording:
+                self._recorder.stop()
 
     # Diagnostics
 
