@@ -1,0 +1,91 @@
+"""A learning step on cached trunk outputs beside the plain loop that passes the trunk anew, in one run.
+
+    python benchmarks/cached_learning.py [--steps 6] [--out benchmarks/results]
+
+Both are the real learning loop with the same plan of batches; only the capacity of the cache differs. The pass of the
+trunk that fills the cache is shown apart: it is paid once a mission, whatever the number of cycles.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import time
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+
+from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.learning.adapt_settings import LearnSettings
+from aerial_vpr_cl.learning.loop import Memories, learn
+from aerial_vpr_cl.learning.methods import method_of
+from aerial_vpr_cl.learning.recipes import recipe_of
+from aerial_vpr_cl.memory.buffer import Observation
+from aerial_vpr_cl.model.network import Network, NetworkSettings
+
+BACKBONES = ("tf_efficientnet_lite0", "vit_base_patch14_dinov2")
+
+
+def observations(grid: Grid, count: int) -> list[Observation]:
+    """Random frames of one cell of each of the grid's groups in turn."""
+    rng = np.random.default_rng(0)
+    frames = []
+    for number in range(count):
+        image = cv2.GaussianBlur(rng.integers(0, 256, (240, 320, 3), np.uint8), (0, 0), 3)
+        label = int(grid.classes_of_group(0)[number % len(grid.classes_of_group(0))])
+        data = cv2.imencode(".jpg", image)[1].tobytes()
+        frames.append(Observation(data, label, grid.centres[label], number, "random", "VIS"))
+    return frames
+
+
+def seconds_a_step(name: str, cache_mb: int, steps: int) -> tuple[float, float, int]:
+    """Median seconds of a step, seconds of filling the cache, and views in it."""
+    cells = np.stack(np.meshgrid(np.arange(8), np.arange(8)), axis=-1).reshape(-1, 2)
+    grid = Grid.over_points((cells + 0.5) * 200.0, epsg=32650, cell_side_m=200.0, modulus=2)
+    network = Network.build(NetworkSettings(backbone=name), grid, weights="random")
+    frames = observations(grid, 40)
+    # 20 + 20 of the current mission and the replay buffer: 40 samples a step, as in the paper.
+    settings = LearnSettings(cycles=steps // 2, views=1, batch_exemplar=0, batch_replay=20, cache_mb=cache_mb)
+    moments: list[float] = []
+    filled: list[tuple[float, int]] = [(time.perf_counter(), 0)]
+
+    def note(phase: str, done: int, total: int, **figures: float) -> None:
+        if phase == "prepare":
+            filled.append((time.perf_counter(), done))
+        else:
+            moments.append(time.perf_counter())
+
+    start = time.perf_counter()
+    recipe = recipe_of(name)
+    learn(network, grid, frames, Memories(None, None, tuple(frames)), method_of("er"), recipe, settings, progress=note)
+    fill_s, views = filled[-1][0] - start if len(filled) > 1 else 0.0, filled[-1][1]
+    return float(np.median(np.diff(moments))), fill_s, views
+
+
+def main() -> None:
+    """Measure both loops for both backbones and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    args = parser.parse_args()
+    lines = [
+        "# A learning step with cached trunk outputs beside the plain loop",
+        "",
+        f"`python benchmarks/cached_learning.py --steps {args.steps}`, {platform.machine()}, {torch.get_num_threads()} "
+        "threads, random weights, batches of 40, median of the steps of one run each, one after the other.",
+        "",
+        "| backbone | plain (s) | cached (s) | cached ÷ plain | filling the cache, once (s) | views |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    for name in BACKBONES:
+        plain, _, _ = seconds_a_step(name, 0, args.steps)
+        cached, fill_s, views = seconds_a_step(name, 4096, args.steps)
+        lines.append(f"| {name} | {plain:.3f} | {cached:.3f} | **{cached / plain:.2f}** | {fill_s:.1f} | {views} |")
+        print(lines[-1], flush=True)
+    (args.out / "cached_learning.md").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
