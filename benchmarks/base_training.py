@@ -29,7 +29,7 @@ from aerial_vpr_cl.satellite.raster import SatelliteMap
 from aerial_vpr_cl.store.generations import GenerationStore
 
 NEAR_M = 300.0
-CROPS = 400
+CROPS = 250
 
 
 class OtherDate(MapFolder):

@@ -35,3 +35,12 @@ def test_links_between_documents_lead_somewhere():
     for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
             assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_launch_arguments_in_the_documents_exist():
+    declared = re.findall(r'DeclareLaunchArgument\(\s*"(\w+)"', (ROOT / "launch" / "flight.launch.py").read_text())
+    for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        text = document.read_text()
+        for command in re.findall(r"ros2 launch aerial_vpr_cl flight.launch.py[^\n]*", text):
+            assert set(re.findall(r"(\w+):=", command)) <= set(declared), command
+        assert "raw_image_profile" in declared
