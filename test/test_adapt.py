@@ -14,7 +14,7 @@ from crash_support import STEPS, environment, run_and_kill, start
 from store_support import make_store, write_flight
 
 from aerial_vpr_cl.cli import main
-from aerial_vpr_cl.errors import Cancelled, MissionError, StoreError
+from aerial_vpr_cl.errors import Cancelled, StoreError
 from aerial_vpr_cl.learning.adapt import adapt, load_knowledge
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings, GateSettings
 from aerial_vpr_cl.learning.validation import Recalls, refusal
@@ -106,16 +106,21 @@ def test_nan_weights_keep_generation_and_mission(store, caplog):
     assert GenerationStore(store).numbers() == [0] and (store / "missions" / "first").is_dir()
 
 
-def test_a_mission_without_usable_frames_is_refused_and_kept(store):
-    other = write_flight(store, store / "missions" / "blind", 4, name="blind")
-    shutil.rmtree(store / "missions" / "first")
-    far = AdaptSettings(**{**QUICK.__dict__})
-    for file in other.glob("*.mcap"):
+def test_a_mission_without_usable_frames_is_refused_and_kept_and_does_not_hold_up_the_others(store):
+    blind = write_flight(store, store / "missions" / "blind", 4, name="blind")
+    for file in blind.glob("*.mcap"):
         data = file.read_bytes()
         file.write_bytes(data[: len(data) // 50])
-    with pytest.raises(MissionError, match="blind"):
-        adapt(store, [other], far)
-    assert other.is_dir() and GenerationStore(store).numbers() == [0]
+    linked = store / "missions" / "linked"
+    linked.symlink_to(blind)
+    reports = adapt(store, GenerationStore(store).waiting_missions(), QUICK)
+    assert [(report.mission, report.committed) for report in reports] == [
+        ("blind", False),
+        ("first", True),
+        ("linked", False),
+    ]
+    assert "blind" in reports[0].reason and "link" in reports[2].reason
+    assert blind.is_dir() and linked.is_symlink() and GenerationStore(store).numbers() == [0, 1]
 
 
 @pytest.mark.parametrize("step", ALL_STEPS)

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from aerial_vpr_cl.errors import MissionError
+from aerial_vpr_cl.errors import MissionError, StoreError
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.learning.devices import pick_device
@@ -58,6 +58,11 @@ class AdaptReport:
     after: Recalls | None
     steps: int
     seconds: float
+
+    @classmethod
+    def refusal_of(cls, mission: str, generation: int, reason: str) -> AdaptReport:
+        """The report of a mission that could not be learnt from at all."""
+        return cls(mission, generation, False, reason, 0, 0, 0, {}, None, None, 0, 0.0)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON; what could not be measured is None."""
@@ -114,7 +119,13 @@ def adapt(
         finished = store.finish_disposal()
         # A learner that was killed between commit and disposal had learnt these; there is nothing left to read.
         waiting = [mission for mission in missions if mission.name not in finished or mission.exists()]
-        return [adapt_to_mission(store, mission, settings, progress) for mission in waiting]
+        reports = []
+        for mission in waiting:
+            try:
+                reports.append(adapt_to_mission(store, mission, settings, progress))
+            except MissionError as error:  # one bad bag does not hold up the others
+                reports.append(AdaptReport.refusal_of(mission.name, store.newest().number, str(error)))
+        return reports
 
 
 def adapt_to_mission(
@@ -125,7 +136,10 @@ def adapt_to_mission(
     device = pick_device(settings.device)
     if settings.threads:
         torch.set_num_threads(settings.threads)
-    mark = None if settings.keep_raw else store.disposable(path)
+    try:
+        mark = None if settings.keep_raw else store.disposable(path)
+    except StoreError as error:
+        raise MissionError(str(error)) from None
     known = load_knowledge(store, device)
     grid = known.map.grid
     mission = read_mission(path, grid)
@@ -167,9 +181,9 @@ def adapt_to_mission(
         return replace(report, committed=False, reason=reason, seconds=time.monotonic() - start)
 
     failpoint("select.start")
-    buffer = known.buffer.bounded(settings.budget, int(settings.max_buffer_mb * 2**20) or None)
+    limits = known.buffer.bounded(settings.budget, int(settings.max_buffer_mb * 2**20) or None)
     rng = np.random.default_rng([settings.seed, 2, len(history)])
-    buffer = select_replay(known.network, grid, used, buffer, method, rng, progress)
+    buffer = select_replay(known.network, grid, used, known.buffer, method, rng, progress, limits=limits)
     failpoint("select.done")
     report = replace(report, kept=sum(kept.mission == mission.name for kept in buffer))
     entry = {
@@ -181,7 +195,10 @@ def adapt_to_mission(
     }
     generation = _commit(store, known, buffer, [*history, entry], mark, settings, report)
     if mark is not None:
-        store.dispose(path)
+        try:
+            store.dispose(path)
+        except StoreError as error:  # it is learnt all the same, and the next learner tries again
+            log.error("%s", error)
     store.prune(settings.keep_generations)
     return replace(report, generation=generation.number, seconds=time.monotonic() - start)
 

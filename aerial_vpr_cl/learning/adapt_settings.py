@@ -19,8 +19,8 @@ class LearnSettings:
     cache_mb: int = setting(
         4096, "most disk space for cached trunk outputs; 0 runs the plain loop without a cache", low=0
     )
-    tail_rate: float | None = setting(None, "learning rate of the tail; unset: the backbone's recipe")
-    head_rate: float | None = setting(None, "learning rate of the heads; unset: the backbone's recipe")
+    tail_rate: float | None = setting(None, "learning rate of the tail; unset: the backbone's recipe", low=1e-12)
+    head_rate: float | None = setting(None, "learning rate of the heads; unset: the backbone's recipe", low=1e-12)
     seed: int = setting(0, "fixes everything that is drawn", low=0)
 
 

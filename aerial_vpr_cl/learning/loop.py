@@ -86,6 +86,8 @@ def learn(
     with open_cache(network, draw) if open_cache else own_cache as cache:
         cache.prepare(views_of(plan), progress)
         network.train()
+        # SALAD's dropout draws from torch; the seed and the mission fix that too.
+        torch.manual_seed(zlib.crc32(f"{settings.seed} {current[0].mission if current else ''}".encode()))
         done = 0
         for cycle in _cycles(plan, grid.n_groups):
             cycle_start = len(epochs)

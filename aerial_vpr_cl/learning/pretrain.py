@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from aerial_vpr_cl.errors import StoreError
+from aerial_vpr_cl.errors import SettingsError, StoreError
 from aerial_vpr_cl.learning.devices import pick_device
 from aerial_vpr_cl.learning.optimisers import Optimisers
 from aerial_vpr_cl.learning.recipes import Recipe, recipe_of
@@ -32,7 +32,7 @@ from aerial_vpr_cl.model.network import Network, NetworkSettings
 from aerial_vpr_cl.progress import Progress, silent, track
 from aerial_vpr_cl.satellite.exemplars import ExemplarMemory
 from aerial_vpr_cl.satellite.herding import herd
-from aerial_vpr_cl.satellite.map_folder import MapFolder, add_files, open_map
+from aerial_vpr_cl.satellite.map_folder import MapFolder, add_files, open_map, remove_files
 from aerial_vpr_cl.settings import setting
 from aerial_vpr_cl.store.generations import Generation, GenerationStore
 
@@ -63,9 +63,9 @@ class PretrainSettings:
     )
     aggregation: str = setting("gem", "pooling of patch features", choices=("gem", "salad"))
     input_size: int | None = setting(None, "side of the network's input, pixels; unset: the backbone's default")
-    batch: int | None = setting(None, "patches a step, over all processes; unset: the recipe")
-    tail_rate: float | None = setting(None, "learning rate of the tail; unset: the recipe")
-    head_rate: float | None = setting(None, "learning rate of the heads; unset: the recipe")
+    batch: int | None = setting(None, "patches a step, over all processes; unset: the recipe", low=1)
+    tail_rate: float | None = setting(None, "learning rate of the tail; unset: the recipe", low=1e-12)
+    head_rate: float | None = setting(None, "learning rate of the heads; unset: the recipe", low=1e-12)
     photometric: bool = setting(True, "random brightness, contrast, colour and grey, where the recipe has them")
     epoch_steps: int = setting(10, "steps of an epoch; each epoch trains one group", low=1)
     max_steps: int = setting(1000, "most steps; training stops earlier when it no longer improves", low=1)
@@ -88,7 +88,9 @@ class _MeanLoss(nn.Module):
         self.network = network
 
     def forward(self, images: Tensor, labels: Tensor, group: int) -> Tensor:
-        with torch.autocast(images.device.type, enabled=images.is_cuda):
+        # bfloat16 has the range of float32: float16 would lose most gradients behind GeM without a scaler.
+        mixed = images.is_cuda and torch.cuda.is_bf16_supported()
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=mixed):
             features = self.network.features(images)
         return self.network.heads.cross_entropy(features, labels, group).mean()
 
@@ -102,7 +104,12 @@ def train_base(store_path: Path, settings: PretrainSettings, progress: Progress 
         raise StoreError(
             f"{store_path}: has generations {store.numbers()} already; build the map into a new store to start over"
         )
-    network, recipe = build_network(folder, settings, rank)
+    network, recipe = build_network(folder, settings, _local_rank())
+    if (settings.batch or recipe.batch) % world:
+        raise SettingsError(
+            f"{settings.batch or recipe.batch} patches a step cannot be shared out evenly to {world} processes; "
+            "choose another --batch"
+        )
     if rank > 0:
         _train(network, folder, recipe, settings, silent, rank, world)
         return None
@@ -128,7 +135,7 @@ def train_base(store_path: Path, settings: PretrainSettings, progress: Progress 
         return generation
 
 
-def build_network(folder: MapFolder, settings: PretrainSettings, rank: int = 0) -> tuple[Network, Recipe]:
+def build_network(folder: MapFolder, settings: PretrainSettings, local_rank: int = 0) -> tuple[Network, Recipe]:
     """An untrained network over the cells of a map, on its device, with the recipe of its backbone."""
     wanted = NetworkSettings(settings.backbone, settings.aggregation, settings.input_size).resolved()
     recipe = recipe_of(wanted.backbone)
@@ -136,7 +143,7 @@ def build_network(folder: MapFolder, settings: PretrainSettings, rank: int = 0) 
         plain = replace(recipe.augmentation, brightness=0.0, contrast=0.0, colour=0.0, grey=0.0)
         recipe = replace(recipe, augmentation=plain)
     wanted = replace(wanted, margin=recipe.margin, scale=recipe.scale)
-    device = pick_device(settings.device, rank)
+    device = pick_device(settings.device, local_rank)
     return Network.build(wanted, folder.grid, weights=settings.weights, seed=settings.seed, device=device), recipe
 
 
@@ -175,6 +182,9 @@ def _train(
     network.train()
     losses: dict[int, list[float]] = {}
     for step, views in enumerate(reader, start=state.step):
+        if state.is_done(settings.good_recall, settings.patience):
+            break
+        torch.manual_seed((settings.seed << 32) + step * world + rank)  # SALAD's dropout draws from torch
         group = group_of[step % cycle_steps]
         images = network.normalise(views.images)
         loss = model(images, torch.from_numpy(views.labels).to(network.device), group)
@@ -196,8 +206,6 @@ def _train(
             state.note(step + 1, recall, cycle_loss)
             if rank == 0:
                 state.save(network, optimisers)
-            if recall >= settings.good_recall or state.stale_cycles >= settings.patience:
-                break
     progress("train", settings.max_steps, settings.max_steps, recall=state.best_recall)
     network.eval()
     return held_out
@@ -217,6 +225,7 @@ def _keep_trunk_and_exemplars(
     folder: MapFolder, network: Network, settings: PretrainSettings, progress: Progress
 ) -> None:
     """What belongs to the map and never changes again: the trunk, and the exemplars chosen by herding."""
+    remove_files(folder.path.parent, ["trunk.safetensors", "exemplars.h5"])  # of a run killed before its commit
     save_trunk(folder.path / "trunk.safetensors", network)
     patches = folder.patches
     rng = np.random.default_rng([settings.seed, 1])
@@ -233,9 +242,7 @@ def _keep_trunk_and_exemplars(
     memory = ExemplarMemory.choose(
         patches, chosen, images_from=folder.satellite if settings.carry_pixels else None, size_px=network.input_size
     )
-    path = folder.path / "exemplars.h5"
-    path.unlink(missing_ok=True)  # of a run that was killed before its commit
-    memory.save(path, folder.grid.hash)
+    memory.save(folder.path / "exemplars.h5", folder.grid.hash)
     add_files(folder.path.parent, ["trunk.safetensors", "exemplars.h5"])
 
 
@@ -254,8 +261,16 @@ def _join_processes(settings: PretrainSettings) -> tuple[int, int]:
     """Rank and number of processes; under torchrun the process group is set up once."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world > 1 and not dist.is_initialized():
-        dist.init_process_group("nccl" if pick_device(settings.device).type == "cuda" else "gloo")
+        device = pick_device(settings.device, _local_rank())
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     return (dist.get_rank(), world) if world > 1 else (0, 1)
+
+
+def _local_rank() -> int:
+    """Place of this process among those on this computer: it decides which GPU it takes."""
+    return int(os.environ.get("LOCAL_RANK", "0"))
 
 
 def _mean_over_processes(loss: Tensor) -> float:

@@ -78,11 +78,16 @@ def select_replay(
     rng: np.random.Generator,
     progress: Progress = silent,
     trunk_of: TrunkOf = pass_trunk,
+    limits: ReplayBuffer | None = None,
 ) -> ReplayBuffer:
-    """The next replay buffer: per group, Φ(P_k, q, B) over the stored and the new observations (equation 1)."""
+    """The next replay buffer: per group, Φ(P_k, q, B) over the stored and the new observations (equation 1).
+
+    `limits` is the buffer within other bounds, where they have changed: all that is stored is still a candidate.
+    """
     if method.strategy is None:
         return buffer
     candidates = [*buffer, *current]
+    buffer = buffer if limits is None else limits
     embedding = embed(network, candidates, progress, "select", trunk_of)
     n_stored = len(candidates) - len(current)
     labels = np.array([candidate.label for candidate in candidates], np.int64)

@@ -68,6 +68,10 @@ class TrainingState:
         self.best_loss = min(self.best_loss, loss)
         self.step = step
 
+    def is_done(self, good_recall: float, patience: int) -> bool:
+        """Whether training has reached what was asked of it, or no longer improves."""
+        return self.step > 0 and (self.best_recall >= good_recall or self.stale_cycles >= patience)
+
     def save(self, network: Network, optimisers: Optimisers) -> None:
         """Write everything needed to go on."""
         facts, moments = optimisers.state()

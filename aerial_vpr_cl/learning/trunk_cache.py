@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 
 from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.progress import Progress, silent
+from aerial_vpr_cl.store.files import full_disk_explained
 
 log = logging.getLogger(__name__)
 
@@ -21,6 +24,8 @@ Key = tuple[int, int, int]
 """(source, image, view)."""
 
 TRUNK_BATCH = 32
+LEFT_FREE_BYTES = 256 << 20
+"""The cache leaves this much of the disk to the generation that is committed after it."""
 
 
 class TrunkCache:
@@ -64,9 +69,8 @@ class TrunkCache:
             done += len(batch)
             progress(phase, done, len(keys))
             if len(kept) < len(batch):
-                log.warning(
-                    "trunk cache is full: %d of %d views are computed anew each time", len(keys) - done, len(keys)
-                )
+                left = len(keys) - len(self._slot_of)
+                log.warning("trunk cache is full: %d of %d views are computed anew each time", left, len(keys))
                 progress(phase, len(keys), len(keys))
                 return
 
@@ -98,10 +102,19 @@ class TrunkCache:
 
     def _compute(self, keys: Sequence[Key]) -> torch.Tensor:
         images = self._network.preprocess([self._render(key) for key in keys])
-        return self._network.trunk_features(images)
+        outputs = self._network.trunk_features(images)
+        # Rounded as what is read back, so that what is learnt does not depend on how much fits into the cache.
+        return outputs.half().float() if self._capacity_bytes else outputs
 
     def _allocate(self, outputs: torch.Tensor, n_keys: int) -> NDArray[np.float16]:
         shape = tuple(outputs.shape[1:])
-        slots = max(1, min(n_keys, self._capacity_bytes // (2 * int(np.prod(shape)))))
-        with tempfile.TemporaryFile(prefix=".trunk-", dir=self._folder) as file:
-            return np.memmap(file, np.float16, mode="w+", shape=(slots, *shape))  # the mapping outlives the handle
+        slot_bytes = 2 * int(np.prod(shape))
+        folder = self._folder or Path(tempfile.gettempdir())
+        free = max(0, shutil.disk_usage(folder).free - LEFT_FREE_BYTES)
+        slots = min(n_keys, min(self._capacity_bytes, free) // slot_bytes)
+        if not slots:
+            return np.empty((0, *shape), np.float16)
+        with full_disk_explained(folder), tempfile.TemporaryFile(prefix=".trunk-", dir=folder) as file:
+            # Claimed at once: a page without a block on the disk would end the process with SIGBUS later.
+            os.posix_fallocate(file.fileno(), 0, slots * slot_bytes)
+            return np.memmap(file, np.float16, mode="r+", shape=(slots, *shape))  # the mapping outlives the handle

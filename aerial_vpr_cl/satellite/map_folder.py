@@ -132,9 +132,22 @@ def open_map(store: Path, *, memory_budget_mb: int = 2048) -> MapFolder:
 def add_files(store: Path, names: Sequence[str]) -> None:
     """List files that base training put into the map folder in its manifest, so that damage to them is noticed."""
     folder = Path(store) / MAP_FOLDER
+    _relist(folder, {*read_manifest(folder)["files"], *names})
+
+
+def remove_files(store: Path, names: Sequence[str]) -> None:
+    """Take files out of the manifest, then delete them: a kill in between leaves a map that opens."""
+    folder = Path(store) / MAP_FOLDER
+    _relist(folder, set(read_manifest(folder)["files"]) - set(names))
+    for name in names:
+        (folder / name).unlink(missing_ok=True)
+
+
+def _relist(folder: Path, names: set[str]) -> None:
     manifest = read_manifest(folder)
-    facts = {name: value for name, value in manifest.items() if name not in ("files", "sha256", "format")}
-    write_manifest(folder, [*manifest["files"], *names], **facts)
+    if names != set(manifest["files"]):
+        facts = {name: value for name, value in manifest.items() if name not in ("files", "sha256", "format")}
+        write_manifest(folder, names, **facts)
 
 
 def _holds_already(folder: Path, facts: dict[str, Any]) -> bool:
