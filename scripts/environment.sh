@@ -17,10 +17,11 @@ say() { printf 'env: %s\n' "$*" >&2; }
 
 requirements=("$top/requirements/runtime.txt" "$top/requirements/test.txt")
 arguments=(-r "$top/requirements/runtime.txt" -r "$top/requirements/test.txt")
-if "$python" -c 'import rclpy' 2>/dev/null; then
-  ros=sourced  # a ROS installation is on PYTHONPATH: keep it, and stay compatible with the numpy it was built with
+# Sourced means visible through PYTHONPATH only: an rclpy of an active virtual environment would not be seen by the new one.
+if "$python" -c 'import rclpy' 2>/dev/null && ! "$python" -I -c 'import rclpy' 2>/dev/null; then
+  ros=sourced
   requirements+=("$top/requirements/sourced_ros.txt")
-  arguments+=(-c "$top/requirements/sourced_ros.txt")
+  arguments+=(-r "$top/requirements/sourced_ros.txt")
 else
   ros=wheels
   requirements+=("$top/requirements/ros.txt")

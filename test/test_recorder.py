@@ -290,3 +290,30 @@ def test_the_words_for_a_writer_too_slow_are_those_of_the_status(tmp_path):
         threading.Event().wait(0.001)
     assert 4 <= recorder.status.refused[TOO_MANY] <= 5
     recorder.close()
+
+
+def test_what_the_operator_starts_on_the_ground_is_not_stopped_by_standing_still(tmp_path):
+    recorder = MissionRecorder(tmp_path, GRID, RecorderSettings(mode="auto", stop_after_s=2.0), GnssGates())
+    try:
+        for second in range(5):
+            recorder.offer_fix(standing_fix(second))
+        recorder.start().result(10)
+        for second in range(5, 12):
+            recorder.offer_fix(standing_fix(second))
+        assert recorder.is_recording
+    finally:
+        recorder.close()
+
+
+def test_an_unreadable_leftover_is_kept_and_an_empty_one_removed(tmp_path):
+    for name, content in {"broken": b"x" * 10_000, "begun": b"x" * 100}.items():
+        bag = tmp_path / f".recording-{name}" / name
+        bag.mkdir(parents=True)
+        (bag / f"{name}_0.mcap").write_bytes(content)
+    assert recover(tmp_path) == []
+    assert [path.name for path in tmp_path.iterdir()] == [".recording-broken"]
+
+
+def standing_fix(second):
+    latitude, longitude = place(0)
+    return Fix(stamp(second), latitude, longitude, 500.0, 0, 1.0)

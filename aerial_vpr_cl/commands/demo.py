@@ -207,11 +207,13 @@ class Drone:
 
     def learn(self) -> None:
         """Call ~/adapt of the learner and wait for its answer."""
+        _wait_on_the_ground()
         _print_service("/learner/adapt", "std_srvs/srv/Trigger")
         print(self.station.adapt(_ProgressLines()))
 
     def kill_learner(self) -> None:
         """SIGKILL while the learner learns; a new one finds everything as it was."""
+        _wait_on_the_ground()
         before = _waiting_and_generations(self.store)
         _print_service("/learner/adapt", "std_srvs/srv/Trigger")
         self.station.start_adapting(until=lambda words: "learn " in words)
@@ -224,6 +226,13 @@ class Drone:
         print(f"missions waiting, generations: before {before}, after {after}")
         if before != after:
             raise AerialVprError("the kill changed the store")
+
+
+def _wait_on_the_ground() -> None:
+    """The learner refuses until it has seen no speed for a while."""
+    from aerial_vpr_cl.nodes.interlock import RECENT_S
+
+    time.sleep(RECENT_S + 1.0)
 
 
 def _start_learner(store: Path, cycles: int | None) -> subprocess.Popen[bytes]:

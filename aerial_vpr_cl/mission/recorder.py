@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections import Counter, deque
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -80,6 +82,7 @@ class MissionRecorder:
         self._detector = FlightDetector(grid.projection, self._gates)
         self._held_off = False  # the operator stopped, or it failed: auto waits for the next take-off
         self._wanted = False
+        self._has_flown = False  # since this recording began: only then does auto take standing still for landing
         self._last_taken_ns: int | None = None
         self._before: deque[_FixItem] = deque(maxlen=FIXES_BEFORE)
         self._inbox: deque[_Image | _FixItem | _Start | _Stop | None] = deque()
@@ -89,7 +92,10 @@ class MissionRecorder:
         self._recording: Recording | None = None
         self._others_bytes = 0
         self._status = RecorderStatus()
-        recover(self._missions_dir)
+        try:
+            recover(self._missions_dir)
+        except OSError as error:  # no reason not to fly
+            log.error("%s: recordings of a killed recorder stay as they are: %s", self._missions_dir, error)
         self._thread = threading.Thread(target=self._run, name="mission recorder", daemon=True)
         self._thread.start()
 
@@ -110,7 +116,7 @@ class MissionRecorder:
         self._held_off = False
         done: Future[str] = Future()
         with self._changed:
-            self._wanted, self._last_taken_ns = True, None
+            self._wanted, self._has_flown, self._last_taken_ns = True, False, None
             self._inbox.append(_Start(done))
             self._inbox.extend(self._before)
             self._waiting[_FixItem] += len(self._before)
@@ -169,11 +175,13 @@ class MissionRecorder:
 
     def _start_or_stop_by_speed(self, fix: Fix) -> None:
         flying = self._detector.add(fix, self.settings.min_speed_mps, self.settings.stop_after_s)
-        if flying is True and not self._wanted and not self._held_off:
-            log.info("recording starts by itself: the drone flies")
-            self.start()
+        if flying is True:
+            if not self._wanted and not self._held_off:
+                log.info("recording starts by itself: the drone flies")
+                self.start()
+            self._has_flown = True
         elif flying is False:
-            if self._wanted:
+            if self._wanted and self._has_flown:
                 log.info("recording stops by itself: the drone stands")
                 self.stop()
             self._held_off = False  # the next take-off is recorded again
@@ -208,7 +216,7 @@ class MissionRecorder:
         if self._recording is None:
             self._others_bytes = _size_of(self._missions_dir)
             if self._others_bytes >= self.settings.budget_mb * 1e6:
-                self._wanted = False
+                self._wanted, self._held_off = False, True
                 raise self._problem(
                     f"the missions waiting in {self._missions_dir} take {self._others_bytes / 1e6:.0f} MB, and "
                     f"recording.budget_mb is {self.settings.budget_mb:.0f}; adapt to them or raise the budget"
@@ -218,7 +226,7 @@ class MissionRecorder:
                     self._missions_dir, self._grid, self._gates, modality=self.settings.modality
                 )
             except (OSError, AerialVprError) as error:
-                self._wanted = False
+                self._wanted, self._held_off = False, True
                 raise self._problem(f"{self._missions_dir}: recording cannot begin: {error}") from error
             log.info("recording mission %s", self._recording.name)
         self._report(self._recording)
@@ -287,4 +295,10 @@ def _fulfil(done: Future, work: object) -> None:
 
 
 def _size_of(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else 0
+    """Bytes of all files below a folder; a learner may be deleting some of them meanwhile."""
+    total = 0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += (Path(root) / name).stat().st_size
+    return total

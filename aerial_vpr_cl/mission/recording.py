@@ -32,6 +32,7 @@ RECORDING_PREFIX = ".recording-"
 TOO_CLOSE = "too close"
 MOST_PENDING = 256
 MOST_FIXES = 2000
+JUST_BEGUN_BYTES = 4096
 
 ImageSource = bytes | Callable[[], NDArray[np.uint8]]
 """An encoded image, or a function that gives (H, W, 3) uint8 RGB: called only if the frame is wanted."""
@@ -163,21 +164,29 @@ def recover(missions_dir: Path) -> list[Path]:
         if lock < 0:
             continue  # another process is recording it
         try:
-            for bag in hidden.iterdir():
-                if _has_frames(bag):
+            unreadable = False
+            for bag in list(hidden.iterdir()):
+                frames = _has_frames(bag)
+                if frames:
                     recovered.append(_publish(bag, missions_dir))
                     log.warning("%s: recovered from a recorder that was killed", recovered[-1])
-            shutil.rmtree(hidden, ignore_errors=True)
+                elif frames is None:
+                    log.error("%s: left by a recorder that was killed, and cannot be read; it stays there", bag)
+                    unreadable = True
+            if not unreadable:
+                shutil.rmtree(hidden, ignore_errors=True)
         finally:
             os.close(lock)
     return recovered
 
 
-def _has_frames(bag: Path) -> bool:
+def _has_frames(bag: Path) -> bool | None:
+    """Whether a bag holds frames; None if it cannot be read, though more was written than the start of a file."""
     try:
         return any("image" in topic for topic in open_bag(bag).counts)
     except MissionError:
-        return False
+        begun = all(file.stat().st_size <= JUST_BEGUN_BYTES for file in bag.glob("*") if file.is_file())
+        return False if begun else None
 
 
 def _publish(bag: Path, missions_dir: Path) -> Path:

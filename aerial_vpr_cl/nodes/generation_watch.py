@@ -45,8 +45,10 @@ class GenerationWatch:
                 self._tried = GenerationStore(self.path).numbers()
                 localizer = Localizer.open(self.path, device=pick_device(self._device), previous=self.localizer)
                 localizer.warm_up()
-            except AerialVprError as error:
-                self.problem = str(error)
+            except Exception as error:
+                self.problem = str(error) or repr(error)
+                if not isinstance(error, AerialVprError):
+                    self._tried = None  # not the generation's fault, such as a GPU that the learner still fills
                 raise
             before, self.localizer, self.problem = self.number, localizer, ""
             if before != self.number:

@@ -72,9 +72,11 @@ class GroundStation:
 
         self._on_progress = watch
         client = self._client(Trigger, "/learner/adapt")
-        client.call_async(Trigger.Request())
+        answer = client.call_async(Trigger.Request())
         deadline = time.monotonic() + limit_s
         while not reached[0]:
+            if answer.done():
+                raise AerialVprError(f"/learner/adapt ended early: {answer.result().message}")
             if time.monotonic() > deadline:
                 raise AerialVprError("the learner showed no progress; its log says why")
             self._executor.spin_once(timeout_sec=POLL_S)
