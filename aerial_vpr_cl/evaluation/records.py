@@ -78,7 +78,7 @@ def write_record(path: Path, record: Record) -> None:
 def read_records(folder: Path) -> dict[Run, Record]:
     """All records in a folder, by their runs; figures that could not be measured are NaN again."""
     found = {}
-    for path in sorted(folder.glob("*.json")):
+    for path in sorted(folder.glob("[!.]*.json")):
         try:
             record = json.loads(path.read_text())
             if record["format"] != FORMAT:

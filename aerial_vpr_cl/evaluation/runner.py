@@ -27,6 +27,7 @@ from aerial_vpr_cl.evaluation.work_folder import WorkFolder
 from aerial_vpr_cl.mission.image_decoding import decode_compressed
 from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.progress import Progress, silent
+from aerial_vpr_cl.store.files import TEMPORARY_PREFIX
 
 REPORT_EVERY_S = 1.0
 TIMED_QUERIES = 30
@@ -73,6 +74,8 @@ def execute(work: WorkFolder, run: Run, progress: Progress = silent) -> None:
         for stage, model in (("base", course.base), ("final", network)):
             facts, times = compare(model, course, work.map, shelf, settings.retrieval_patches)
             record["retrieval"][stage], timing["search_ms"][stage] = facts, times
+    for leftover in work.results.glob(f"{TEMPORARY_PREFIX}*-{run.name}.json"):
+        leftover.unlink(missing_ok=True)  # of a process that was killed while it wrote this record
     write_record(work.results / f"{run.name}.json", {**record, "timing": timing})
 
 
