@@ -56,7 +56,7 @@ def test_trunk_then_tail_equals_the_whole_efficientnet():
     torch.testing.assert_close(maps, expected, atol=1e-5, rtol=0)
 
 
-def test_single_precision_costs_the_efficientnet_a_millionth_of_its_largest_feature():
+def test_single_precision_costs_the_efficientnet_next_to_nothing():
     backbone = build_backbone(LITE).eval()
     with torch.no_grad():
         single = backbone(images(2, 128))

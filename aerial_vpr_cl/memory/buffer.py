@@ -52,10 +52,6 @@ class Observation:
         return len(self.image) + sum(array.nbytes for array in (self.logits, self.feature) if array is not None)
 
 
-ReplayEntry = Observation
-"""An observation that is in the replay buffer."""
-
-
 @dataclass(frozen=True, eq=False)
 class ReplayBuffer:
     """Observations of every group within the budget. Immutable: a change makes another buffer."""
