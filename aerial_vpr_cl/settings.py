@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import difflib
+import re
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,9 @@ import yaml
 from aerial_vpr_cl.errors import SettingsError
 
 Settings = TypeVar("Settings")
+
+EXPONENT_WITHOUT_POINT = re.compile(r"[-+]?\d+[eE][-+]?\d+")
+"""A number to people, but text to YAML 1.1, which wants `1.0e-4`."""
 
 
 def setting(
@@ -146,6 +150,8 @@ def _convert(value: Any, kind: Any, what: str) -> Any:
         return origin(_convert(entry, item, what) for entry in value)
     if kind is Path and isinstance(value, str | Path):
         return Path(value).expanduser()
+    if kind is float and isinstance(value, str) and EXPONENT_WITHOUT_POINT.fullmatch(value):
+        return float(value)
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     if kind is int and isinstance(value, float) and value.is_integer():

@@ -33,6 +33,12 @@ def test_a_file_overrides_defaults_and_options_override_the_file(tmp_path):
     assert example == Example(cell_side_m=250.0, modulus=4, bands=(4,), inner=Inner(2))
 
 
+def test_a_number_with_an_exponent_needs_no_point(tmp_path):
+    file = tmp_path / "settings.yaml"
+    file.write_text("cell_side_m: 1e2\n")  # text to YAML 1.1
+    assert load_settings(Example, file).cell_side_m == 100.0
+
+
 def test_an_unknown_key_is_refused_with_the_nearest_name(tmp_path):
     file = tmp_path / "settings.yaml"
     file.write_text("cell_side: 250\n")
