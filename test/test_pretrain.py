@@ -21,6 +21,7 @@ from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.learning.pretrain import PretrainSettings, scores_of, train_base
 from aerial_vpr_cl.learning.recipes import recipe_of
 from aerial_vpr_cl.learning.satellite_batches import SatelliteBatches, held_out_views, read_ahead
+from aerial_vpr_cl.model.aggregation import SaladSettings
 from aerial_vpr_cl.satellite.map_folder import open_map
 from aerial_vpr_cl.store.generations import GenerationStore
 
@@ -57,6 +58,14 @@ def trained(map_store, tmp_path_factory) -> Path:
 def scores_on_held_out(store: Path) -> np.ndarray:
     known = load_knowledge(GenerationStore(store), torch.device("cpu"))
     return scores_of(known.network, held_out_views(known.map, 64, 32, seed=1))
+
+
+def test_a_network_with_salad_is_trained_and_read_again(store):
+    sizes = SaladSettings(clusters=3, cluster_dim=4, global_dim=5, hidden_dim=8)
+    train_base(store, replace(SHORT, max_steps=4, aggregation="salad", salad=sizes))
+    network = load_knowledge(GenerationStore(store), torch.device("cpu")).network
+    assert network.settings.aggregation == "salad"
+    assert network.feature_dim == 5 + 3 * 4
 
 
 def tail_of(store: Path) -> dict[str, torch.Tensor]:

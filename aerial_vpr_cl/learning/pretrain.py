@@ -27,6 +27,7 @@ from aerial_vpr_cl.learning.satellite_batches import LabelledViews, SatelliteBat
 from aerial_vpr_cl.learning.training_state import TrainingState
 from aerial_vpr_cl.learning.validation import recall_near
 from aerial_vpr_cl.memory.buffer import ReplayBuffer
+from aerial_vpr_cl.model.aggregation import SaladSettings
 from aerial_vpr_cl.model.checkpoint import save_tail, save_trunk
 from aerial_vpr_cl.model.network import Network, NetworkSettings
 from aerial_vpr_cl.progress import Progress, silent, track
@@ -62,6 +63,7 @@ class PretrainSettings:
         None, "file with pretrained weights (.safetensors, .pth); unset: where the backbone finds its own"
     )
     aggregation: str = setting("gem", "pooling of patch features", choices=("gem", "salad"))
+    salad: SaladSettings = setting(SaladSettings(), "sizes of SALAD; small feature maps need fewer clusters")
     input_size: int | None = setting(None, "side of the network's input, pixels; unset: the backbone's default")
     batch: int | None = setting(None, "patches a step, over all processes; unset: the recipe", low=1)
     tail_rate: float | None = setting(None, "learning rate of the tail; unset: the recipe", low=1e-12)
@@ -137,7 +139,9 @@ def train_base(store_path: Path, settings: PretrainSettings, progress: Progress 
 
 def build_network(folder: MapFolder, settings: PretrainSettings, local_rank: int = 0) -> tuple[Network, Recipe]:
     """An untrained network over the cells of a map, on its device, with the recipe of its backbone."""
-    wanted = NetworkSettings(settings.backbone, settings.aggregation, settings.input_size).resolved()
+    wanted = NetworkSettings(
+        settings.backbone, settings.aggregation, settings.input_size, salad=settings.salad
+    ).resolved()
     recipe = recipe_of(wanted.backbone)
     if not settings.photometric:
         plain = replace(recipe.augmentation, brightness=0.0, contrast=0.0, colour=0.0, grey=0.0)
