@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from aerial_vpr_cl.errors import ModelError
+from aerial_vpr_cl.model.depthwise import learn_quickly_on_small_maps
 from aerial_vpr_cl.model.folding import fold_batch_norms
 from aerial_vpr_cl.model.weights import create_model
 
@@ -93,6 +94,7 @@ def _cut_efficientnet(model: Any) -> tuple[nn.Module, nn.Module]:
     tail = ConvTail(model.blocks[5:], model.conv_head, model.bn2)
     model.blocks, model.conv_head, model.bn2 = model.blocks[:5], nn.Identity(), nn.Identity()
     fold_batch_norms(model)
+    learn_quickly_on_small_maps(tail)
     # Channels last: depthwise convolutions take half the time on a CPU.
     return model.to(memory_format=torch.channels_last), tail
 
