@@ -11,8 +11,10 @@ from aerial_vpr_cl.learning.augmentation import PAPER, PHOTOMETRIC, Augmentation
 class Recipe:
     """Numbers of the optimisation that belong to a backbone, not to a mission."""
 
-    tail_rate: float  # Adam's learning rate for tail and aggregation
-    head_rate: float  # Adam's learning rate for each head
+    tail_rate: float  # Adam's learning rate for tail and aggregation, in base training
+    head_rate: float  # Adam's learning rate for each head, in base training
+    mission_tail_rate: float  # the same while a mission is learnt
+    mission_head_rate: float
     scale: float  # logit scale s of the angular-margin heads
     margin: float  # angular margin m, radians
     batch: int  # patches a step of base training
@@ -21,10 +23,22 @@ class Recipe:
     jitter: bool = False  # read satellite patches between the places and headings of the lattice, too
 
 
-PAPER_RECIPE = Recipe(tail_rate=1e-5, head_rate=1e-3, scale=100.0, margin=0.2, batch=40, augmentation=PAPER)
+PAPER_RECIPE = Recipe(
+    tail_rate=1e-5,
+    head_rate=1e-3,
+    mission_tail_rate=1e-5,
+    mission_head_rate=1e-3,
+    scale=100.0,
+    margin=0.2,
+    batch=40,
+    augmentation=PAPER,
+)
 EMBEDDED_RECIPE = Recipe(
     tail_rate=3e-4,
     head_rate=3e-3,
+    # A mission flies over a few cells: at the rates of base training it drew the rest of the map towards them.
+    mission_tail_rate=1e-4,
+    mission_head_rate=1e-3,
     scale=30.0,
     margin=0.2,
     batch=64,
