@@ -7,6 +7,7 @@ ENV = $(shell scripts/environment.sh | tail -n 1)
 # Threads that wait must sleep, not spin: tests run several processes on a few cores.
 RUN = OMP_WAIT_POLICY=PASSIVE PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" PATH="$$ENV/bin:$$PATH"
 DEMO_DIR ?= runs/demo
+TEST_PROCESSES ?= 2
 
 .PHONY: help demo test lint env clean
 
@@ -17,7 +18,8 @@ demo:  ## Build a map, train, fly, learn and improve; leaves tables and pictures
 	@export ENV="$(ENV)"; test -n "$$ENV"; $(RUN) python -m aerial_vpr_cl demo --out "$(DEMO_DIR)"
 
 test: lint  ## Lint, type-check and run all tests
-	@export ENV="$(ENV)"; test -n "$$ENV"; $(RUN) python -m pytest $(PYTEST_ARGS)
+	@export ENV="$(ENV)"; test -n "$$ENV"; \
+	OMP_NUM_THREADS=1 $(RUN) python -m pytest -n $(TEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
 
 lint:  ## ruff and mypy only
 	@export ENV="$(ENV)"; test -n "$$ENV"; \

@@ -82,6 +82,16 @@ def test_the_same_seeds_give_the_same_bytes_over_processes_in_any_order(finished
     assert shares == sorted(shares) and shares[-1] == 1.0
 
 
+def test_a_ray_cluster_gives_the_same_bytes(finished, ready, tmp_path):
+    ray = pytest.importorskip("ray", reason="Ray is optional")
+    work = copy_of(ready, tmp_path)
+    try:
+        run_all(work, ray=True)
+    finally:
+        ray.shutdown()
+    assert results_of(work) == results_of(finished)
+
+
 def test_a_killed_benchmark_goes_on_and_ends_as_if_nothing_had_happened(finished, ready, tmp_path):
     work = copy_of(ready, tmp_path)
     command = [sys.executable, "-m", "aerial_vpr_cl", "benchmark", str(tmp_path / "bench.yaml")]

@@ -11,8 +11,8 @@ import torch
 
 from aerial_vpr_cl.evaluation.metrics import distance_errors
 from aerial_vpr_cl.evaluation.protocol import TEST_BATCH, read_for_test
-from aerial_vpr_cl.learning.devices import pick_device
 from aerial_vpr_cl.model.checkpoint import load_network
+from aerial_vpr_cl.model.devices import pick_device
 from aerial_vpr_cl.progress import Progress, silent
 from aerial_vpr_cl.satellite.map_folder import open_map
 from aerial_vpr_cl.store.generations import GenerationStore

@@ -16,9 +16,9 @@ from aerial_vpr_cl.evaluation.benchmark_settings import Benchmark
 from aerial_vpr_cl.evaluation.protocol import Course, FlownMission, read_flown
 from aerial_vpr_cl.evaluation.trunk_shelf import TrunkShelf, whole_images
 from aerial_vpr_cl.learning.adapt import load_knowledge
-from aerial_vpr_cl.learning.devices import pick_device
 from aerial_vpr_cl.learning.loop import Memories
 from aerial_vpr_cl.learning.pretrain import train_base
+from aerial_vpr_cl.model.devices import pick_device
 from aerial_vpr_cl.progress import Progress, silent
 from aerial_vpr_cl.satellite.map_folder import MapFolder, build_map, open_map
 from aerial_vpr_cl.simulation.procedural import procedural_world

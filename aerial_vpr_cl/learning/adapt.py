@@ -18,7 +18,6 @@ import torch
 from aerial_vpr_cl.errors import MissionError, StoreError
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
-from aerial_vpr_cl.learning.devices import pick_device
 from aerial_vpr_cl.learning.loop import Memories, learn
 from aerial_vpr_cl.learning.methods import method_of
 from aerial_vpr_cl.learning.methods.base import MissionStep
@@ -29,6 +28,7 @@ from aerial_vpr_cl.learning.validation import Recalls, measure, refusal
 from aerial_vpr_cl.memory.buffer import Observation, ReplayBuffer
 from aerial_vpr_cl.mission.bag import Mission, read_mission
 from aerial_vpr_cl.model.checkpoint import load_network, save_tail
+from aerial_vpr_cl.model.devices import pick_device
 from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.progress import Progress, silent
 from aerial_vpr_cl.satellite.exemplars import ExemplarMemory

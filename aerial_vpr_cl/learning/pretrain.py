@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from aerial_vpr_cl.errors import SettingsError, StoreError
-from aerial_vpr_cl.learning.devices import pick_device
 from aerial_vpr_cl.learning.optimisers import Optimisers
 from aerial_vpr_cl.learning.recipes import Recipe, recipe_of
 from aerial_vpr_cl.learning.satellite_batches import LabelledViews, SatelliteBatches, held_out_views, read_ahead
@@ -29,6 +28,7 @@ from aerial_vpr_cl.learning.validation import recall_near
 from aerial_vpr_cl.memory.buffer import ReplayBuffer
 from aerial_vpr_cl.model.aggregation import SaladSettings
 from aerial_vpr_cl.model.checkpoint import save_tail, save_trunk
+from aerial_vpr_cl.model.devices import pick_device
 from aerial_vpr_cl.model.network import Network, NetworkSettings
 from aerial_vpr_cl.progress import Progress, silent, track
 from aerial_vpr_cl.satellite.exemplars import ExemplarMemory

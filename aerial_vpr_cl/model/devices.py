@@ -1,4 +1,4 @@
-"""Where learning computes."""
+"""Where the network computes."""
 
 from __future__ import annotations
 
