@@ -145,13 +145,14 @@ def qualitative_panels(cases: Sequence[QualitativeCase]) -> Figure:
                 axes.axis("off")
                 continue
             axes.imshow(image)
+            axes.set_anchor("N")  # wide queries and square tiles begin at one height
             axes.set_xlabel(case.notes.get(head, ""), fontsize=8)
             if head in case.right:
                 for spine in axes.spines.values():
                     spine.set(color="#009E73" if case.right[head] else "#D55E00", linewidth=3)
-        row[0].set_title(case.title, fontsize=9, loc="left")
+        row[0].set_xlabel(case.title, fontsize=8)
     for axes, head in zip(grid[0], heads):
-        axes.annotate(head, (0.5, 1.14), xycoords="axes fraction", ha="center", fontsize=10, fontweight="bold")
+        axes.set_title(head, fontsize=10, fontweight="bold")
     return figure
 
 
