@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aerial_vpr_cl.cli import main
 from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.evaluation.metrics import old_final
+from aerial_vpr_cl.evaluation.records import read_records
 from aerial_vpr_cl.evaluation.sues200 import (
     ALTITUDES_M,
     altitude_missions,
@@ -26,9 +28,9 @@ TRAINING = ("0001", "0003", "0004")
 def downloaded(tmp_path_factory):
     """Five locations as the archive unpacks: four altitudes of 50 drone images, one satellite image."""
     root = tmp_path_factory.mktemp("sues") / "SUES-200-512x512"
-    jpeg = cv2.imencode(".jpg", np.full((4, 4, 3), 90, np.uint8))[1].tobytes()
-    png = cv2.imencode(".png", np.full((4, 4, 3), 90, np.uint8))[1].tobytes()
     for name in LOCATIONS:
+        pixels = cv2.resize(np.random.default_rng(int(name)).integers(0, 255, (6, 6, 3), np.uint8), (48, 48))
+        jpeg, png = (cv2.imencode(ending, pixels)[1].tobytes() for ending in (".jpg", ".png"))
         for altitude in ALTITUDES_M:
             folder = root / "drone_view_512" / name / str(altitude)
             folder.mkdir(parents=True)
@@ -76,6 +78,36 @@ def test_unseen_locations_are_sought_among_all_satellite_images(downloaded):
     assert len(task.queries) == 2 * 4 * 50 and set(task.query_locations) == {"0002", "0005"}
     assert task.gallery_locations == LOCATIONS and all(path.name == "0.png" for path in task.gallery)
     assert len(retrieval_task(open_sues200(downloaded), [150]).queries) == 2 * 50
+
+
+CONFIG = """
+sues200: SUES-200-512x512
+threshold_m: 100
+map: {modulus: 1}  # with three locations, four groups would leave nothing to tell apart
+base: {backbone: tf_efficientnet_lite0, input_size: 64, max_steps: 24, device: cpu}
+learn: {cycles: 1, views: 1}
+retrieval_methods: []
+base_threads: 1
+studies:
+  - {name: main, title: SUES-200, methods: [dbs_hybrid], seeds: [0], budgets: [4]}
+"""
+
+
+def test_the_benchmark_learns_the_altitudes_and_seeks_unseen_locations(downloaded, tmp_path, capsys):
+    (tmp_path / "sues200.yaml").write_text(CONFIG)
+    command = ["benchmark", str(tmp_path / "sues200.yaml"), "--raster-dir", str(downloaded.parent)]
+    assert main([*command, "--out", str(tmp_path / "out"), "--workers", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "Old-3 Final" in shown and "Mean rank" in shown
+    (record,) = read_records(tmp_path / "out" / "results").values()
+    assert record["missions"] == ["150m", "200m", "250m", "300m"]
+    assert [record["facts"][name]["train"] for name in record["missions"]] == [3 * 40] * 4
+    assert [record["facts"][name]["test"] for name in record["missions"]] == [3 * 10] * 4
+    # Drone and satellite show the very same picture here: everything is found.
+    assert record["summary"]["faa"] == 1.0
+    assert record["unseen_locations"]["recall_1"] == record["unseen_locations"]["mean_rank"] == 1.0
+    assert main([*command, "--out", str(tmp_path / "out"), "--list"]) == 0
+    assert "1 of 1 runs are done" in capsys.readouterr().out
 
 
 def test_both_layouts_hold_the_same_data(downloaded, divided):

@@ -11,6 +11,7 @@ from aerial_vpr_cl.evaluation.pictures import draw_pictures
 from aerial_vpr_cl.evaluation.records import read_records
 from aerial_vpr_cl.evaluation.report import write_report
 from aerial_vpr_cl.evaluation.runner import run_all, waiting
+from aerial_vpr_cl.evaluation.sues200_folder import Sues200Folder
 from aerial_vpr_cl.evaluation.work_folder import WorkFolder
 from aerial_vpr_cl.progress import ProgressBar
 
@@ -28,7 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "config", type=Path, metavar="CONFIG", help="benchmark file, such as config/benchmarks/demo.yaml"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="work folder (default: runs/NAME of the file)")
-    parser.add_argument("--raster-dir", type=Path, metavar="DIR", help="folder of the GeoTIFFs that the file names")
+    parser.add_argument(
+        "--raster-dir", type=Path, metavar="DIR", help="folder of what the file names: GeoTIFFs or a data set"
+    )
     parser.add_argument("--study", nargs="+", metavar="NAME", help="only these studies (default: all)")
     parser.add_argument("--methods", nargs="+", metavar="NAME", help="instead of the study's methods")
     parser.add_argument("--orders", nargs="+", metavar="NAME", help="instead of the study's mission orders")
@@ -45,7 +48,8 @@ def run(args: argparse.Namespace) -> None:
     benchmark = load_benchmark(args.config, raster_dir=args.raster_dir)
     choices = {name: getattr(args, name) for name in ("methods", "orders", "seeds", "budgets")}
     benchmark = benchmark.narrowed(args.study, **choices)
-    work = WorkFolder(args.out or Path("runs") / args.config.stem, benchmark)
+    kind = Sues200Folder if benchmark.settings.sues200 else WorkFolder
+    work = kind(args.out or Path("runs") / args.config.stem, benchmark)
     if args.list:
         left = set(waiting(work))
         for one in benchmark.runs():

@@ -66,6 +66,7 @@ class BenchmarkSettings:
     scenario: Path | None = setting(None, "scenario whose missions are flown; relative to the benchmark file")
     scale: float = setting(1.0, "factor of the missions' numbers of frames", low=0.01, high=100.0)
     bags: Path | None = setting(None, "folder of recorded mission bags, instead of a scenario")
+    sues200: Path | None = setting(None, "folder of the SUES-200 data set, instead of missions over a map")
     sequence: tuple[str, ...] = setting((), "missions to learn, in forward order; none: the scenario's, in its order")
     held_out: tuple[str, ...] = setting((), "missions to test on only; none: the scenario's held-out ones")
     store: Path | None = setting(None, "store with a base model to start from; none: made as said below")
@@ -90,7 +91,7 @@ class BenchmarkSettings:
         }
         if self.scenario is not None:
             values["scenario"] = self.scenario.read_text()
-        for key in ("bags", "store", "raster"):  # the same data may lie elsewhere tomorrow
+        for key in ("bags", "sues200", "store", "raster"):  # the same data may lie elsewhere tomorrow
             values[key] = Path(values[key]).name if values[key] else None
         return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()
 
@@ -121,7 +122,7 @@ class Benchmark:
 
 
 def load_benchmark(path: str | Path, *, raster_dir: Path | None = None) -> Benchmark:
-    """Read a benchmark file; its paths are relative to it, and the rasters' to `raster_dir` where that is given."""
+    """Read a benchmark file; its paths are relative to it, those of rasters and data sets to `raster_dir` if given."""
     path = Path(path)
     values = read_yaml(path)
     entries = values.pop("studies", None) or [{}]
@@ -139,16 +140,17 @@ def load_benchmark(path: str | Path, *, raster_dir: Path | None = None) -> Bench
     if len({study.name for study in studies}) < len(studies):
         raise SettingsError(f"{path}: two studies have the same name")
     found = {key: path.parent / value for key in ("scenario", "bags", "store") if (value := getattr(settings, key))}
-    if settings.raster is not None:
-        found["raster"] = (raster_dir or path.parent) / settings.raster
+    for key in ("raster", "sues200"):
+        if value := getattr(settings, key):
+            found[key] = (raster_dir or path.parent) / value
     settings = dataclasses.replace(settings, **found)
     _check(settings, path)
     return Benchmark(settings, studies, raster_dir)
 
 
 def _check(settings: BenchmarkSettings, path: Path) -> None:
-    if (settings.scenario is None) == (settings.bags is None):
-        raise SettingsError(f"{path}: give either 'scenario' or 'bags': where the missions come from")
+    if sum(source is not None for source in (settings.scenario, settings.bags, settings.sues200)) != 1:
+        raise SettingsError(f"{path}: give one of 'scenario', 'bags' and 'sues200': where the missions come from")
     if settings.bags is not None and not settings.sequence:
         raise SettingsError(f"{path}: with 'bags', name the missions to learn under 'sequence'")
     if settings.bags is not None and settings.store is None and settings.raster is None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from aerial_vpr_cl.evaluation import plots
 from aerial_vpr_cl.evaluation.benchmark_settings import Benchmark, Run, Study
-from aerial_vpr_cl.evaluation.metrics import c3, mean_std, over_seeds
+from aerial_vpr_cl.evaluation.metrics import c3, mean_std, old_final, over_seeds
 from aerial_vpr_cl.evaluation.records import Record
 from aerial_vpr_cl.evaluation.tables import (
     CONTINUAL_COLUMNS,
@@ -44,6 +44,20 @@ RETRIEVAL_COLUMNS = (
     Column("megabytes", "Memory", "lower", "MB"),
     Column("search_ms", "Search", "lower", "ms", 3),
 )
+ALTITUDE_COLUMNS = (
+    Column("faa", "FAA", digits=3),
+    Column("bwt", "BWT", digits=3),
+    Column("af", "AF", "lower", digits=3),
+    Column("old_final", "Old-3 Final", digits=3),
+)
+UNSEEN_COLUMNS = (
+    Column("recall_1", "R@1", digits=3),
+    Column("recall_5", "R@5", digits=3),
+    Column("recall_10", "R@10", digits=3),
+    Column("mean_average_precision", "mAP", digits=3),
+    Column("mean_rank", "Mean rank", "lower", "", 3),
+)
+"""Both panels of the paper's SUES-200 table."""
 COST_COLUMNS = (
     Column("learn_s", "Learning", "", "s/mission", 1),
     Column("select_ms", "Selection", "", "ms/mission", 0),
@@ -127,6 +141,16 @@ def tables_of(study: Study, records: Records) -> dict[str, Table]:
             "frames; memory and time of the search alone",
             marks=1,
             corner="Answer by",
+        )
+    if all("unseen_locations" in record for record in records.values()):
+        found["altitudes"] = Table(
+            ALTITUDE_COLUMNS, _panels(study, records, _altitudes), f"{title}altitudes as missions", marks=2
+        )
+        found["unseen"] = Table(
+            UNSEEN_COLUMNS,
+            _panels(study, records, lambda record: record["unseen_locations"]),
+            f"{title}drone-to-satellite retrieval of unseen locations",
+            marks=2,
         )
     found["costs"] = Table(COST_COLUMNS, _panels(study, records, _costs), f"{title}costs on this computer", marks=0)
     return found
@@ -236,6 +260,10 @@ def _way(record: Record, stage: str, way: str) -> dict[str, float]:
 
 def _summary(record: Record) -> Any:
     return record["summary"]
+
+
+def _altitudes(record: Record) -> dict[str, float]:
+    return {**record["summary"], "old_final": old_final(record["matrix"][f"{record['threshold_m']:g}"])}
 
 
 def _by_sensor(localization: Mapping[str, Any]) -> dict[str, float]:

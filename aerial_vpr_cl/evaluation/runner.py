@@ -68,6 +68,7 @@ def execute(work: WorkFolder, run: Run, progress: Progress = silent) -> None:
     started = time.monotonic()
     trajectory, network, buffer = fly_course(course, run, order(run.order, course.sequence), shelf, progress)
     record = record_of(trajectory, course, buffer, threshold_m=settings.threshold_m, digest=settings.digest())
+    record |= work.further_facts(network, shelf)
     timing: dict[str, Any] = {"run_s": time.monotonic() - started, **_costs(trajectory, network, course)}
     if run.method in settings.retrieval_methods and run.order == "forward":
         record["retrieval"], timing["search_ms"] = {}, {}

@@ -7,6 +7,7 @@ import shutil
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import cv2
 import torch
@@ -19,6 +20,7 @@ from aerial_vpr_cl.learning.adapt import load_knowledge
 from aerial_vpr_cl.learning.loop import Memories
 from aerial_vpr_cl.learning.pretrain import train_base
 from aerial_vpr_cl.model.devices import pick_device
+from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.progress import Progress, silent
 from aerial_vpr_cl.satellite.map_folder import MapFolder, build_map, open_map
 from aerial_vpr_cl.simulation.procedural import procedural_world
@@ -100,6 +102,10 @@ class WorkFolder:
             learn=settings.learn,
         )
         return course, TrunkShelf(self.path / "trunk", known.network, capacity_bytes=int(settings.cache_gb * 2**30))
+
+    def further_facts(self, network: Network, shelf: TrunkShelf) -> dict[str, Any]:
+        """What else the record of a run tells of its final network."""
+        return {}
 
     def read(self, name: str, *, held_out: bool) -> FlownMission:
         """One mission, split."""

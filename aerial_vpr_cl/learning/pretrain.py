@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from aerial_vpr_cl.errors import SettingsError, StoreError
+from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.learning.optimisers import Optimisers
 from aerial_vpr_cl.learning.recipes import Recipe, recipe_of
 from aerial_vpr_cl.learning.satellite_batches import LabelledViews, SatelliteBatches, held_out_views, read_ahead
@@ -106,7 +107,7 @@ def train_base(store_path: Path, settings: PretrainSettings, progress: Progress 
         raise StoreError(
             f"{store_path}: has generations {store.numbers()} already; build the map into a new store to start over"
         )
-    network, recipe = build_network(folder, settings, _local_rank())
+    network, recipe = build_network(folder.grid, settings, _local_rank())
     if (settings.batch or recipe.batch) % world:
         raise SettingsError(
             f"{settings.batch or recipe.batch} patches a step cannot be shared out evenly to {world} processes; "
@@ -137,8 +138,8 @@ def train_base(store_path: Path, settings: PretrainSettings, progress: Progress 
         return generation
 
 
-def build_network(folder: MapFolder, settings: PretrainSettings, local_rank: int = 0) -> tuple[Network, Recipe]:
-    """An untrained network over the cells of a map, on its device, with the recipe of its backbone."""
+def build_network(grid: Grid, settings: PretrainSettings, local_rank: int = 0) -> tuple[Network, Recipe]:
+    """An untrained network over the cells of a grid, on its device, with the recipe of its backbone."""
     wanted = NetworkSettings(
         settings.backbone, settings.aggregation, settings.input_size, salad=settings.salad
     ).resolved()
@@ -148,7 +149,7 @@ def build_network(folder: MapFolder, settings: PretrainSettings, local_rank: int
         recipe = replace(recipe, augmentation=plain)
     wanted = replace(wanted, margin=recipe.margin, scale=recipe.scale)
     device = pick_device(settings.device, local_rank)
-    return Network.build(wanted, folder.grid, weights=settings.weights, seed=settings.seed, device=device), recipe
+    return Network.build(wanted, grid, weights=settings.weights, seed=settings.seed, device=device), recipe
 
 
 def scores_of(network: Network, views: LabelledViews) -> np.ndarray:
