@@ -19,7 +19,7 @@ from lifecycle_msgs.srv import ChangeState
 from rcl_interfaces.msg import Parameter, ParameterValue
 from rcl_interfaces.srv import SetParameters
 from ros_support import REPOSITORY, NodeProcess, Peer
-from sensor_msgs.msg import CompressedImage, Image, NavSatFix
+from sensor_msgs.msg import CompressedImage, Image, NavSatFix, NavSatStatus
 from std_srvs.srv import SetBool, Trigger
 from visualization_msgs.msg import MarkerArray
 
@@ -314,6 +314,7 @@ def test_a_thousand_malformed_images_and_fixes_are_counted_and_the_next_good_fra
         if report := flight.newest_report():
             seen = int(report[2].get("rejected: bad image", 0)) - before
     assert flight.process.alive and seen >= 1000
+    assert flight.ask_message(malformed(flight, sent)).status.status == NavSatStatus.STATUS_NO_FIX
     assert flight.ask(image, 10**15).status.status == 0
     values = flight.status(balanced)[2]
     assert "rejected: internal error" not in values, values["last problem"]

@@ -232,16 +232,22 @@ class LocalizationNode(LifecycleNode):
             except MissionError as error:
                 self._counters.add_rejection(BAD_IMAGE, str(error))
                 self.get_logger().warning(f"an image cannot be used: {error}", throttle_duration_sec=5.0)
+                self._publish_no_fix(frame, localizer)
                 return
-            self._publish(frame, answer, localizer)
+            if isinstance(answer, Rejection):
+                self._counters.add_rejection(answer.reason)
+                self._publish_no_fix(frame, localizer)
+            else:
+                self._publish(frame, answer, localizer)
 
-    def _publish(self, frame: _Frame, answer: Estimate | Rejection, localizer: Localizer) -> None:
+    def _publish_no_fix(self, frame: _Frame, localizer: Localizer) -> None:
+        """Say that there is no answer: whoever waits for this frame need not wait longer."""
+        header = messages.header_of(frame.message.header, self._flight.fix_frame_id)
+        self._fix_out.publish(messages.no_fix_message(header, localizer.estimator))
+
+    def _publish(self, frame: _Frame, answer: Estimate, localizer: Localizer) -> None:
         header, estimator = frame.message.header, localizer.estimator
         fix_header = messages.header_of(header, self._flight.fix_frame_id)
-        if isinstance(answer, Rejection):
-            self._fix_out.publish(messages.no_fix_message(fix_header, estimator))
-            self._counters.add_rejection(answer.reason)
-            return
         map_header = messages.header_of(header, self._flight.map_frame_id)
         self._fix_out.publish(messages.fix_message(fix_header, answer, estimator))
         self._pose_out.publish(messages.pose_message(map_header, answer))
