@@ -213,6 +213,16 @@ def test_choices_narrow_the_first_study(tmp_path):
         benchmark.narrowed(["mean"])
 
 
+def test_the_tables_of_the_real_dates_follow_from_their_records(tmp_path, capsys):
+    kept = ROOT / "benchmarks" / "results" / "naip_nd"
+    shutil.copytree(kept / "results", tmp_path / "results")
+    config = ROOT / "config" / "benchmarks" / "naip_nd.yaml"
+    assert main(["benchmark", str(config), "--out", str(tmp_path), "--report", "--study", "main"]) == 0
+    for name in ("continual", "sequence", "held_out", "retrieval"):
+        table = f"main-{name}.md"
+        assert (tmp_path / "report" / table).read_text() == (kept / "report" / table).read_text()
+
+
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_the_benchmarks_that_come_with_the_package_can_be_read(path):
     benchmark = load_benchmark(path, raster_dir=ROOT)
