@@ -132,7 +132,7 @@ def test_a_running_node_is_fed_at_the_pace_of_the_bag_with_its_clock(store, bag,
     assert len(times) > 3 * FRAMES  # it ticks between the messages too
     answers = poses(tmp_path / "result")
     expected = offline(store, frames_of(bag))
-    # How many frames are dropped at ten times the pace depends on the machine; those that are answered are never changed.
+    # How many frames are dropped at ten times the pace depends on the machine; none that is answered changes.
     assert answers and answers.items() <= expected.items()
     assert "answered" in replayer.log
     assert "against ground truth" in replayer.log
