@@ -110,15 +110,13 @@ class Sues200Folder(WorkFolder):
         settings = self.benchmark.settings
         self.use_threads(settings.base_threads)
         network, recipe = build_network(self.grid, settings.base)
-        images = [
-            (path, k) for k, name in enumerate(self.data.training_locations) for path in self.data.satellite[name]
-        ]
-        labels = np.array([label for _, label in images])
-        satellite = self._observations("satellite", tuple(path for path, _ in images), labels)
-        centres = self.grid.centres[labels]
+        images = [self.data.satellite[name] for name in self.data.training_locations]
+        labels = np.repeat(np.arange(len(images)), [len(paths) for paths in images])
+        satellite = self._observations("satellite", tuple(path for paths in images for path in paths), labels)
         pixels = [observation.image for observation in satellite]
-        exemplars = ExemplarMemory(centres, np.zeros(len(labels)), labels, CELL_SIDE_M, pixels)
-        cycle_steps = sum(math.ceil(n / 20) for n in np.bincount(self.grid.groups[labels]))
+        exemplars = ExemplarMemory(self.grid.centres[labels], np.zeros(len(labels)), labels, CELL_SIDE_M, pixels)
+        batch = LearnSettings().batch_current
+        cycle_steps = sum(math.ceil(n / batch) for n in np.bincount(self.grid.groups[labels]))
         learn(
             network,
             self.grid,
