@@ -95,14 +95,18 @@ def test_a_ray_cluster_gives_the_same_bytes(finished, ready, tmp_path):
 def test_a_killed_benchmark_goes_on_and_ends_as_if_nothing_had_happened(finished, ready, tmp_path):
     work = copy_of(ready, tmp_path)
     command = [sys.executable, "-m", "aerial_vpr_cl", "benchmark", str(tmp_path / "bench.yaml")]
-    command += ["--out", str(work.path), "--study", "main", "--workers", "1"]
+    command += ["--out", str(work.path), "--study", "main", "--workers", "2"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 240
         while len(list(work.results.glob("[!.]*.json"))) < 1:
             assert process.poll() is None and time.monotonic() < deadline
             time.sleep(0.02)
+        started = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         process.send_signal(signal.SIGKILL)
+    while any(Path(f"/proc/{pid}").exists() for pid in started):  # its workers do not outlive it
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
     done = results_of(work)
     assert 1 <= len(done) < 4
     run_all(work)

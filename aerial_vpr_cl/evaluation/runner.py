@@ -6,9 +6,11 @@ import dataclasses
 import functools
 import importlib
 import multiprocessing
+import os
 import platform
 import queue
 import resource
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -136,7 +138,8 @@ def _over_processes(work: WorkFolder, runs: list[Run], workers: int, progress: P
 
 
 def _serve(work: WorkFolder, tasks: Any, reports: Any) -> None:
-    """A worker: runs until the queue says None."""
+    """A worker: runs until the queue says None, or until the process that started it is gone."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     while (run := tasks.get()) is not None:
         try:
             execute(work, run, _every_second(functools.partial(_put_share, reports, run.name)))
@@ -144,6 +147,13 @@ def _serve(work: WorkFolder, tasks: Any, reports: Any) -> None:
             reports.put((run.name, 0.0, str(error)))
             return
         reports.put((run.name, 1.0, ""))
+
+
+def _end_with_parent() -> None:
+    """Nobody would hear of further runs, and a second benchmark would make them too."""
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os._exit(1)
 
 
 def _put_share(reports: Any, name: str, share: float) -> None:
