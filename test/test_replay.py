@@ -119,7 +119,7 @@ def test_a_running_node_is_fed_at_the_pace_of_the_bag_with_its_clock(store, bag,
         played = {
             "bag": str(bag),
             "result": str(tmp_path / "result"),
-            "rate": 10.0,
+            "rate": 3.0,
             "routes": [f"{TRUTH_TOPIC}:=truth"],
         }
         with NodeProcess("replay_node", log=tmp_path / "replay.log", parameters=played) as replayer:
@@ -132,8 +132,8 @@ def test_a_running_node_is_fed_at_the_pace_of_the_bag_with_its_clock(store, bag,
     assert len(times) > 3 * FRAMES  # it ticks between the messages too
     answers = poses(tmp_path / "result")
     expected = offline(store, frames_of(bag))
-    # How many frames are dropped at ten times the pace depends on the machine; none that is answered changes.
-    assert answers and answers.items() <= expected.items()
+    assert answers.items() <= expected.items()  # a busy machine may drop a frame at this pace, never change one
+    assert len(answers) >= len(expected) // 2
     assert "answered" in replayer.log
     assert "against ground truth" in replayer.log
 
