@@ -110,6 +110,16 @@ def test_the_benchmark_learns_the_altitudes_and_seeks_unseen_locations(downloade
     assert "1 of 1 runs are done" in capsys.readouterr().out
 
 
+def test_a_store_is_refused_and_left_alone(downloaded, tmp_path, capsys):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").write_text("precious")
+    (tmp_path / "sues200.yaml").write_text("store: mine\n" + CONFIG)
+    command = ["benchmark", str(tmp_path / "sues200.yaml"), "--raster-dir", str(downloaded.parent)]
+    assert main([*command, "--out", str(tmp_path / "out")]) != 0
+    assert "leave out 'store'" in capsys.readouterr().err
+    assert (tmp_path / "mine" / "file").read_text() == "precious"
+
+
 def test_both_layouts_hold_the_same_data(downloaded, divided):
     one, other = open_sues200(downloaded), open_sues200(divided)
     assert one.training_locations == other.training_locations == TRAINING

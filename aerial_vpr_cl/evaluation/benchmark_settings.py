@@ -151,6 +151,8 @@ def load_benchmark(path: str | Path, *, raster_dir: Path | None = None) -> Bench
 def _check(settings: BenchmarkSettings, path: Path) -> None:
     if sum(source is not None for source in (settings.scenario, settings.bags, settings.sues200)) != 1:
         raise SettingsError(f"{path}: give one of 'scenario', 'bags' and 'sues200': where the missions come from")
+    if settings.sues200 is not None and (settings.store is not None or settings.raster is not None):
+        raise SettingsError(f"{path}: SUES-200 has no map and makes its own base model; leave out 'store' and 'raster'")
     if settings.bags is not None and not settings.sequence:
         raise SettingsError(f"{path}: with 'bags', name the missions to learn under 'sequence'")
     if settings.bags is not None and settings.store is None and settings.raster is None:

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from aerial_vpr_cl.errors import SettingsError
 from aerial_vpr_cl.evaluation.protocol import Course, FlownMission
 from aerial_vpr_cl.evaluation.sues200 import (
     ALTITUDES_M,
@@ -87,6 +88,8 @@ class Sues200Folder(WorkFolder):
 
     def read(self, name: str, *, held_out: bool) -> FlownMission:
         """One altitude, split."""
+        if name not in self._altitudes:
+            raise SettingsError(f"SUES-200 has no mission '{name}'; it has {', '.join(self._altitudes)}")
         mission = self._altitudes[name]
         train = self._observations(name, mission.train_images, mission.train_labels)
         test = self._observations(name, mission.test_images, mission.test_labels, first=len(train))
