@@ -19,14 +19,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.knowledge.map_folder import MapFolder, build_map
 from aerial_vpr_cl.learning.adapt import load_knowledge
-from aerial_vpr_cl.learning.pretrain import PretrainSettings, scores_of, train_base
+from aerial_vpr_cl.learning.base_training import BaseTrainingSettings, scores_of, train_base
 from aerial_vpr_cl.learning.satellite_batches import held_out_views
 from aerial_vpr_cl.progress import ProgressBar
-from aerial_vpr_cl.satellite.map_folder import MapFolder, build_map
 from aerial_vpr_cl.satellite.patches import PatchSettings
 from aerial_vpr_cl.satellite.raster import SatelliteMap
-from aerial_vpr_cl.store.generations import GenerationStore
 
 NEAR_M = 300.0
 CROPS = 250
@@ -59,7 +59,7 @@ def main() -> None:
     args = parser.parse_args()
     rasters = {_date(path): path for path in sorted(args.rasters.glob("*.tif"))}
     map_date = next(date for date in rasters if date.startswith(args.map_date))
-    settings = PretrainSettings(backbone="tf_efficientnet_lite0", good_recall=0.99, max_steps=600)
+    settings = BaseTrainingSettings(backbone="tf_efficientnet_lite0", good_recall=0.99, max_steps=600)
     shares: dict[str, dict[str, float]] = {date: {} for date in rasters}
     seconds = {}
     with tempfile.TemporaryDirectory() as scratch:

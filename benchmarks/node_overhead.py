@@ -39,15 +39,15 @@ from rclpy.serialization import deserialize_message, serialize_message  # noqa: 
 from sensor_msgs.msg import CompressedImage, Image, NavSatFix  # noqa: E402
 from std_msgs.msg import Header  # noqa: E402
 
+from aerial_vpr_cl.knowledge.generations import GenerationStore  # noqa: E402
+from aerial_vpr_cl.knowledge.map_folder import build_map  # noqa: E402
 from aerial_vpr_cl.localization.localizer import Localizer, is_blank  # noqa: E402
 from aerial_vpr_cl.memory.buffer import ReplayBuffer  # noqa: E402
 from aerial_vpr_cl.model.checkpoint import save_tail, save_trunk  # noqa: E402
 from aerial_vpr_cl.model.network import Network, NetworkSettings  # noqa: E402
 from aerial_vpr_cl.nodes import messages  # noqa: E402
 from aerial_vpr_cl.nodes.image_messages import decode_compressed_image, decode_image  # noqa: E402
-from aerial_vpr_cl.satellite.map_folder import build_map  # noqa: E402
 from aerial_vpr_cl.satellite.patches import PatchSettings  # noqa: E402
-from aerial_vpr_cl.store.generations import GenerationStore  # noqa: E402
 
 BACKBONES = ("tf_efficientnet_lite0", "vit_base_patch14_dinov2")
 SIDE_M = 4000.0

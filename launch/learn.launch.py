@@ -13,7 +13,7 @@ from launch.substitutions import EnvironmentVariable, LaunchConfiguration, PathJ
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
 
-from aerial_vpr_cl.store.readiness import what_is_missing
+from aerial_vpr_cl.knowledge.readiness import what_is_missing
 from launch import LaunchContext, LaunchDescription
 
 

@@ -13,8 +13,8 @@ from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
 
 from aerial_vpr_cl.errors import AerialVprError
+from aerial_vpr_cl.knowledge.readiness import what_is_missing
 from aerial_vpr_cl.mission.playback import open_playback
-from aerial_vpr_cl.store.readiness import what_is_missing
 from launch import LaunchContext, LaunchDescription
 
 SHARE = FindPackageShare("aerial_vpr_cl")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aerial_vpr_cl.evaluation.benchmark_settings import load_benchmark
-from aerial_vpr_cl.evaluation.work_folder import WorkFolder
+from aerial_vpr_cl.benchmark.settings import load_benchmark
+from aerial_vpr_cl.benchmark.work_folder import WorkFolder
 
 SCENARIO = """
 world: {seed: 3, width_m: 1600, height_m: 1600, resolution_m: 4, epsg: 32650, west: 804000, south: 4022000}

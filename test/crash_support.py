@@ -10,8 +10,8 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from aerial_vpr_cl.store.failpoints import KILL_AT
-from aerial_vpr_cl.store.generations import GenerationStore
+from aerial_vpr_cl.knowledge.failpoints import KILL_AT
+from aerial_vpr_cl.knowledge.generations import GenerationStore
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 COMMIT_STEPS = ("commit.files_written", "commit.manifest_written", "commit.renamed", "commit.durable")

@@ -7,7 +7,7 @@ import numpy as np
 
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.geo.projection import Projection
-from aerial_vpr_cl.mission.bag import MissionWriter
+from aerial_vpr_cl.mission.bag_writer import MissionWriter
 
 EPSG = 32632
 ORIGIN = np.array([686_000.0, 5_330_100.0])

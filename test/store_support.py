@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from synthetic_rasters import NORTH, WEST, noise_image, write_raster
 
+from aerial_vpr_cl.knowledge.draft import Generation
+from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.knowledge.map_folder import add_files, build_map, open_map
 from aerial_vpr_cl.memory.buffer import ReplayBuffer
-from aerial_vpr_cl.mission.bag import MissionWriter
+from aerial_vpr_cl.mission.bag_writer import MissionWriter
 from aerial_vpr_cl.model.checkpoint import save_tail, save_trunk
 from aerial_vpr_cl.model.network import Network, NetworkSettings
 from aerial_vpr_cl.satellite.exemplars import ExemplarMemory
-from aerial_vpr_cl.satellite.map_folder import add_files, build_map, open_map
 from aerial_vpr_cl.satellite.patches import PatchSettings
-from aerial_vpr_cl.store.draft import Generation
-from aerial_vpr_cl.store.generations import GenerationStore
 
 SIDE_M = 1200.0
 """Side of the mapped square, whose north-west corner is (WEST, NORTH): 6 × 6 cells of 200 m."""

@@ -15,10 +15,10 @@ from store_support import make_store, write_flight
 
 from aerial_vpr_cl.cli import main
 from aerial_vpr_cl.errors import Cancelled, StoreError
+from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.learning.adapt import adapt, load_knowledge
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings, GateSettings
 from aerial_vpr_cl.learning.validation import Recalls, refusal
-from aerial_vpr_cl.store.generations import GenerationStore
 
 QUICK = AdaptSettings(cycles=1, views=1, gate_margin=1.0, gate_samples=8, threads=1)
 OPTIONS = ["--cycles", "1", "--views", "1", "--gate-margin", "1.0", "--gate-samples", "8", "--threads", "1"]
@@ -188,7 +188,7 @@ def test_two_learners_on_one_store_and_the_second_stops_at_once(store, capsys):
     script = """
         import sys, time
         from pathlib import Path
-        from aerial_vpr_cl.store.generations import GenerationStore
+        from aerial_vpr_cl.knowledge.generations import GenerationStore
         with GenerationStore(Path(sys.argv[1])).learner_lock():
             print("locked", flush=True)
             time.sleep(60)

@@ -9,19 +9,23 @@ PACKAGE = Path(__file__).parent.parent / "aerial_vpr_cl"
 
 LAYERS = {
     "geo": set(),
-    "store": set(),
-    "satellite": {"geo", "store"},
-    "mission": {"geo", "store"},
-    "model": {"geo", "store"},
-    "memory": {"geo", "store"},
-    "simulation": {"geo", "store", "satellite", "mission"},
-    "localization": {"geo", "store", "satellite", "mission", "model"},
-    "learning": {"geo", "store", "satellite", "mission", "model", "memory"},
-    "evaluation": {"geo", "store", "satellite", "mission", "model", "memory", "learning", "localization", "simulation"},
+    "satellite": {"geo"},
+    "mission": {"geo"},
+    "model": {"geo"},
+    "memory": {"geo"},
+    "knowledge": {"geo", "satellite", "model", "memory"},
+    "simulation": {"geo", "satellite", "mission"},
+    "localization": {"geo", "satellite", "mission", "model", "knowledge"},
+    "learning": {"geo", "satellite", "mission", "model", "memory", "knowledge", "localization"},
+    "evaluation": {"geo", "satellite", "mission", "model", "memory", "knowledge", "localization", "learning"},
+    "benchmark": {
+        *("geo", "satellite", "mission", "model", "memory", "knowledge", "localization", "learning", "evaluation"),
+        "simulation",
+    },
 }
 """Folder → folders it may import from, besides itself. Nodes, commands and cli know all and are known by nobody."""
 
-GROUND = {"errors", "settings", "progress", "__init__"}
+GROUND = {"errors", "settings", "progress", "files", "images", "__init__"}
 
 
 def imported_parts(path: Path) -> set[str]:

@@ -20,9 +20,10 @@ from rosbags.rosbag2 import CompressionFormat, CompressionMode, Reader, StorageP
 from sensor_msgs.msg import CompressedImage, Image, NavSatFix
 
 from aerial_vpr_cl.errors import MissionError
+from aerial_vpr_cl.images import decode_raw
 from aerial_vpr_cl.mission import messages
-from aerial_vpr_cl.mission.bag import MissionWriter, mission_facts, read_mission
-from aerial_vpr_cl.mission.image_decoding import decode_raw
+from aerial_vpr_cl.mission.bag_writer import MissionWriter
+from aerial_vpr_cl.mission.mission import mission_facts, read_mission
 
 FRAMES = 20
 
@@ -406,7 +407,7 @@ import itertools, sys
 from pathlib import Path
 sys.path[:0] = [sys.argv[2], str(Path(sys.argv[2]).parent)]
 from mission_support import jpeg, place, stamp
-from aerial_vpr_cl.mission.bag import MissionWriter
+from aerial_vpr_cl.mission.bag_writer import MissionWriter
 writer = MissionWriter(Path(sys.argv[1]), name="LSZ-06", modality="VIS")
 for index in itertools.count():
     time = index / 2
@@ -445,7 +446,7 @@ from pathlib import Path
 sys.path[:0] = [sys.argv[2], str(Path(sys.argv[2]).parent)]
 from mission_support import jpeg, place, stamp
 from aerial_vpr_cl.errors import MissionError
-from aerial_vpr_cl.mission.bag import MissionWriter
+from aerial_vpr_cl.mission.bag_writer import MissionWriter
 resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
 with MissionWriter(Path(sys.argv[1])) as writer:
     try:

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from benchmark_support import CONFIG, prepared, write_config
 
+from aerial_vpr_cl.benchmark.records import read_records
+from aerial_vpr_cl.benchmark.report import write_report
+from aerial_vpr_cl.benchmark.runner import _serve, run_all, waiting
+from aerial_vpr_cl.benchmark.settings import Run, load_benchmark
+from aerial_vpr_cl.benchmark.work_folder import WorkFolder
 from aerial_vpr_cl.cli import main
 from aerial_vpr_cl.errors import SettingsError
-from aerial_vpr_cl.evaluation.benchmark_settings import Run, load_benchmark
-from aerial_vpr_cl.evaluation.records import read_records
-from aerial_vpr_cl.evaluation.report import write_report
-from aerial_vpr_cl.evaluation.runner import _serve, run_all, waiting
-from aerial_vpr_cl.evaluation.work_folder import WorkFolder
 from aerial_vpr_cl.learning.methods import METHODS
 
 ROOT = Path(__file__).parent.parent

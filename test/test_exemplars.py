@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from synthetic_rasters import noise_image, write_raster
 
 from aerial_vpr_cl.errors import MapError, StoreError
+from aerial_vpr_cl.files import sha256_of
 from aerial_vpr_cl.satellite import herding
 from aerial_vpr_cl.satellite.exemplars import ExemplarMemory, herd
 from aerial_vpr_cl.satellite.patches import PatchSettings, lay_patches
 from aerial_vpr_cl.satellite.raster import SatelliteMap
-from aerial_vpr_cl.store.files import sha256_of
 
 HASH = "a" * 64
 

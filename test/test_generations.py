@@ -11,9 +11,9 @@ import pytest
 from crash_support import commit, names, python, run, start, write_bag
 
 from aerial_vpr_cl.errors import StoreError
-from aerial_vpr_cl.store.draft import Generation
-from aerial_vpr_cl.store.files import MANIFEST
-from aerial_vpr_cl.store.generations import GenerationStore
+from aerial_vpr_cl.files import MANIFEST
+from aerial_vpr_cl.knowledge.draft import Generation
+from aerial_vpr_cl.knowledge.generations import GenerationStore
 
 
 @pytest.fixture
@@ -247,7 +247,7 @@ def test_prune_removes_old_withdrawn_generations(store: GenerationStore) -> None
 HOLD_THE_LOCK = """
     import os, sys, time
     from pathlib import Path
-    from aerial_vpr_cl.store.generations import GenerationStore
+    from aerial_vpr_cl.knowledge.generations import GenerationStore
     store = GenerationStore(Path(sys.argv[1]))
     with store.learner_lock(), store.draft() as draft:
         (draft.path / "tail.safetensors").write_bytes(bytes(1000))
@@ -333,7 +333,7 @@ COMMIT_MANY = """
     from pathlib import Path
     sys.path.insert(0, sys.argv[2])
     from crash_support import commit
-    from aerial_vpr_cl.store.generations import GenerationStore
+    from aerial_vpr_cl.knowledge.generations import GenerationStore
     store = GenerationStore(Path(sys.argv[1]))
     with store.learner_lock():
         for number in range(3, 80):
@@ -523,7 +523,7 @@ FULL_DISK = """
     sys.path.insert(0, sys.argv[2])
     from crash_support import commit
     from aerial_vpr_cl.errors import StoreError
-    from aerial_vpr_cl.store.generations import GenerationStore
+    from aerial_vpr_cl.knowledge.generations import GenerationStore
     store = GenerationStore(Path(sys.argv[1]))
     mission = store.waiting_missions()[0]
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), int(sys.argv[3])))

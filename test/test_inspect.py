@@ -10,15 +10,16 @@ from synthetic_rasters import write_raster
 from aerial_vpr_cl.cli import main
 from aerial_vpr_cl.commands.inspect import describe
 from aerial_vpr_cl.errors import SettingsError
+from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.knowledge.map_folder import build_map
 from aerial_vpr_cl.memory import picture
 from aerial_vpr_cl.memory.buffer import Observation, ReplayBuffer
-from aerial_vpr_cl.mission.bag import MissionWriter, read_mission
+from aerial_vpr_cl.mission.bag_writer import MissionWriter
+from aerial_vpr_cl.mission.mission import read_mission
 from aerial_vpr_cl.model.checkpoint import save_tail, save_trunk
 from aerial_vpr_cl.model.network import Network, NetworkSettings
 from aerial_vpr_cl.model.weights import RANDOM
-from aerial_vpr_cl.satellite.map_folder import build_map
 from aerial_vpr_cl.satellite.patches import PatchSettings
-from aerial_vpr_cl.store.generations import GenerationStore
 
 
 def frame(group, number, mission="sortie-1", modality="VIS"):

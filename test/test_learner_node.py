@@ -19,12 +19,12 @@ from std_msgs.msg import Bool, UInt64
 from std_srvs.srv import Trigger
 from store_support import jpeg, make_store, track, view, write_flight
 
+from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.learning.update_process import UpdateLimits
 from aerial_vpr_cl.nodes.learner_node import LATCHED, PARAMETERS, LearnerNode
 from aerial_vpr_cl.nodes.learner_settings import LearnerSettings
-from aerial_vpr_cl.satellite.map_folder import open_map
-from aerial_vpr_cl.store.generations import GenerationStore
 
 QUICK, LONG = 2, 1000
 """Cycles of an update that is over in a moment, and of one that is not."""

@@ -5,6 +5,7 @@ import pytest
 import torch
 from store_support import make_store, write_flight
 
+from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.learning.adapt import load_knowledge, observations_of
 from aerial_vpr_cl.learning.adapt_settings import LearnSettings, ThinningSettings
 from aerial_vpr_cl.learning.loop import Memories, learn
@@ -13,8 +14,7 @@ from aerial_vpr_cl.learning.recipes import recipe_of
 from aerial_vpr_cl.learning.selection import embed, select_replay
 from aerial_vpr_cl.learning.thinning import thin
 from aerial_vpr_cl.learning.trunk_cache import TrunkCache
-from aerial_vpr_cl.mission.bag import read_mission
-from aerial_vpr_cl.store.generations import GenerationStore
+from aerial_vpr_cl.mission.mission import read_mission
 
 QUICK = LearnSettings(cycles=2, views=2)
 
@@ -86,7 +86,7 @@ def test_a_full_cache_computes_the_rest_and_gives_the_same(known, flown):
     keys = [(0, index, 0) for index in range(6)]
 
     def render(key):
-        from aerial_vpr_cl.mission.image_decoding import decode_compressed
+        from aerial_vpr_cl.images import decode_compressed
 
         return network.resize([decode_compressed(images[key[1]])])[0]
 

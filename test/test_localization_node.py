@@ -23,14 +23,14 @@ from sensor_msgs.msg import CompressedImage, Image, NavSatFix, NavSatStatus
 from std_srvs.srv import SetBool, Trigger
 from visualization_msgs.msg import MarkerArray
 
+from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.localization.estimate import LOW_CONFIDENCE, Estimate
 from aerial_vpr_cl.localization.localizer import Localizer
-from aerial_vpr_cl.mission.bag import read_mission
+from aerial_vpr_cl.mission.mission import read_mission
 from aerial_vpr_cl.nodes import messages
 from aerial_vpr_cl.nodes.image_messages import decode_image, pick_decoder, sample_images
 from aerial_vpr_cl.nodes.localization_node import FIXED, PARAMETERS, LocalizationNode
-from aerial_vpr_cl.satellite.map_folder import open_map
-from aerial_vpr_cl.store.generations import GenerationStore
 
 CELL_M2 = 200.0**2 / 12.0
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from aerial_vpr_cl.cli import main
 from aerial_vpr_cl.errors import ModelError, StoreError
 from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.images import decode_raw
+from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.localization.estimate import (
     BLANK_IMAGE,
     LOW_CONFIDENCE,
@@ -22,9 +24,7 @@ from aerial_vpr_cl.localization.estimate import (
     top_cells,
 )
 from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings
-from aerial_vpr_cl.mission.image_decoding import decode_raw
 from aerial_vpr_cl.model.network import Network, NetworkSettings
-from aerial_vpr_cl.satellite.map_folder import open_map
 
 SIDE = 200.0
 CENTRES = [[100.0 + SIDE * i, 100.0 + SIDE * j] for i in range(7) for j in range(6)]

@@ -21,8 +21,8 @@ from paper_tables import (
     RANDOM_FAA_BWT_FWT_AF,
 )
 
+from aerial_vpr_cl.benchmark.orders import PAPER_FORWARD, PAPER_MISSIONS, PAPER_RANDOM_ORDERS, order
 from aerial_vpr_cl.evaluation import metrics
-from aerial_vpr_cl.evaluation.orders import PAPER_FORWARD, PAPER_MISSIONS, PAPER_RANDOM_ORDERS, order
 
 # Three missions; rows: base model, after mission 1, 2, 3.
 HAND = np.array([[0.1, 0.2, 0.3], [0.6, 0.25, 0.2], [0.8, 0.5, 0.4], [0.7, 0.45, 0.9]])

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aerial_vpr_cl.benchmark.orders import NAMED_ORDERS, PAPER_FORWARD, PAPER_MISSIONS, PAPER_RANDOM_ORDERS, order
 from aerial_vpr_cl.errors import SettingsError
-from aerial_vpr_cl.evaluation.orders import NAMED_ORDERS, PAPER_FORWARD, PAPER_MISSIONS, PAPER_RANDOM_ORDERS, order
 
 # Appendix A of the paper, tables of exact mission sequences; "-seq" left out.
 APPENDIX = {

@@ -11,8 +11,8 @@ from synthetic_rasters import NORTH, WEST, noise_image, write_raster
 
 from aerial_vpr_cl.commands import build_map as build_map_command
 from aerial_vpr_cl.errors import MapError, SettingsError, StoreError
+from aerial_vpr_cl.knowledge.map_folder import build_map, open_map
 from aerial_vpr_cl.satellite.map_file import raster_bytes
-from aerial_vpr_cl.satellite.map_folder import build_map, open_map
 from aerial_vpr_cl.satellite.patches import PatchSettings, lay_patches
 from aerial_vpr_cl.satellite.picture import draw_tracks
 from aerial_vpr_cl.satellite.raster import SatelliteMap

@@ -8,8 +8,10 @@ from mission_support import START_NS, fly, jpeg, picture, place, stamp
 
 from aerial_vpr_cl.errors import MissionError, SettingsError
 from aerial_vpr_cl.evaluation.answers import judge_answers
-from aerial_vpr_cl.mission.bag import TRUTH_TOPIC, MissionWriter
-from aerial_vpr_cl.mission.image_decoding import decode_compressed, decode_raw
+from aerial_vpr_cl.images import decode_compressed, decode_raw
+from aerial_vpr_cl.knowledge.readiness import what_is_missing
+from aerial_vpr_cl.mission.bag_reader import open_bag
+from aerial_vpr_cl.mission.bag_writer import TRUTH_TOPIC, MissionWriter
 from aerial_vpr_cl.mission.messages import (
     COMPRESSED_IMAGE,
     IMAGE,
@@ -20,8 +22,6 @@ from aerial_vpr_cl.mission.messages import (
     stamp_of,
 )
 from aerial_vpr_cl.mission.playback import Pace, header_stamp_ns, open_playback
-from aerial_vpr_cl.mission.storage import open_bag
-from aerial_vpr_cl.store.readiness import what_is_missing
 
 
 def test_messages_come_byte_for_byte_in_the_order_of_their_receipt(tmp_path):

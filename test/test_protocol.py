@@ -7,17 +7,18 @@ import pytest
 import torch
 from benchmark_support import prepared
 
+from aerial_vpr_cl.benchmark.protocol import answer, errors_of, fly_course, read_flown
+from aerial_vpr_cl.benchmark.records import record_of
+from aerial_vpr_cl.benchmark.settings import Run
+from aerial_vpr_cl.benchmark.side_by_side import compare
+from aerial_vpr_cl.benchmark.trunk_shelf import BATCH, ShelfViews, TrunkShelf, whole_images
 from aerial_vpr_cl.errors import MissionError
-from aerial_vpr_cl.evaluation.benchmark_settings import Run
 from aerial_vpr_cl.evaluation.metrics import summarize_run
-from aerial_vpr_cl.evaluation.protocol import answer, errors_of, fly_course, read_flown
-from aerial_vpr_cl.evaluation.records import record_of
-from aerial_vpr_cl.evaluation.side_by_side import compare
-from aerial_vpr_cl.evaluation.trunk_shelf import BATCH, ShelfViews, TrunkShelf, whole_images
 from aerial_vpr_cl.learning.loop import ViewMaker
 from aerial_vpr_cl.learning.recipes import EMBEDDED_RECIPE
 from aerial_vpr_cl.learning.trunk_cache import TrunkCache
-from aerial_vpr_cl.mission.bag import MissionWriter, read_mission
+from aerial_vpr_cl.mission.bag_writer import MissionWriter
+from aerial_vpr_cl.mission.mission import read_mission
 
 
 @pytest.fixture(scope="module")

@@ -14,13 +14,13 @@ from crash_support import environment
 from mission_support import GRID, START_NS, fly, jpeg, picture, place, stamp
 
 from aerial_vpr_cl.errors import MissionError
-from aerial_vpr_cl.mission.bag import read_mission
+from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.mission.gnss import Fix, GnssGates
+from aerial_vpr_cl.mission.mission import read_mission
+from aerial_vpr_cl.mission.open_mission import RECORDING_PREFIX, TOO_CLOSE, encode_frame, recover
 from aerial_vpr_cl.mission.recorder import MOST_IMAGES, TOO_MANY, MissionRecorder
 from aerial_vpr_cl.mission.recorder_settings import RecorderSettings
-from aerial_vpr_cl.mission.recording import RECORDING_PREFIX, TOO_CLOSE, encode_frame, recover
 from aerial_vpr_cl.mission.speed import FlightDetector, SpeedMeter
-from aerial_vpr_cl.store.generations import GenerationStore
 
 LIMIT_S = 30.0
 ALL = RecorderSettings(mode="service", rate_hz=0.0)

@@ -13,12 +13,12 @@ from ros_support import REPOSITORY, NodeProcess, Peer
 from rosgraph_msgs.msg import Clock
 from store_support import START_NS, make_store, track, view, write_flight
 
+from aerial_vpr_cl.images import decode_compressed
 from aerial_vpr_cl.localization.estimate import Estimate
 from aerial_vpr_cl.localization.localizer import Localizer
-from aerial_vpr_cl.mission.bag import TRUTH_TOPIC, MissionWriter
-from aerial_vpr_cl.mission.image_decoding import decode_compressed
+from aerial_vpr_cl.mission.bag_reader import open_bag
+from aerial_vpr_cl.mission.bag_writer import TRUTH_TOPIC, MissionWriter
 from aerial_vpr_cl.mission.messages import COMPRESSED_IMAGE, deserialize, stamp_of
-from aerial_vpr_cl.mission.storage import open_bag
 from aerial_vpr_cl.nodes.replay import POSE
 
 FRAMES = 12

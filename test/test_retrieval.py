@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from aerial_vpr_cl.benchmark import retrieval
+from aerial_vpr_cl.benchmark.retrieval import NearestPatchIndex, unit_rows
 from aerial_vpr_cl.errors import SettingsError
-from aerial_vpr_cl.evaluation import retrieval
-from aerial_vpr_cl.evaluation.retrieval import NearestPatchIndex, unit_rows
 
 # faiss is optional; where it is installed it must give the same answers.
 INSTALLED = ["numpy"] + (["faiss"] if importlib.util.find_spec("faiss") else [])

@@ -13,22 +13,22 @@ from aerial_vpr_cl import cli
 from aerial_vpr_cl.errors import AerialVprError, Cancelled, MissionError, SettingsError
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.geo.projection import Projection
-from aerial_vpr_cl.mission.bag import read_mission
+from aerial_vpr_cl.mission.mission import read_mission
 from aerial_vpr_cl.mission.split import split_halves
-from aerial_vpr_cl.simulation.appearance import SEASONS, Appearance, scene_of, sun_of
 from aerial_vpr_cl.simulation.camera import CameraSettings, Pose, footprint, reach_m, take_picture
 from aerial_vpr_cl.simulation.flights import box_of, plan_flight
 from aerial_vpr_cl.simulation.gnss import GnssSettings
-from aerial_vpr_cl.simulation.ground import ArrayGround
-from aerial_vpr_cl.simulation.infrared import temperatures
-from aerial_vpr_cl.simulation.layers import Ground
 from aerial_vpr_cl.simulation.pictures import draw_tracks, frame_strip
-from aerial_vpr_cl.simulation.procedural import ProceduralWorld
-from aerial_vpr_cl.simulation.raster_world import RasterWorld
 from aerial_vpr_cl.simulation.scenario import MissionSpec, load_scenario
 from aerial_vpr_cl.simulation.sorties import fly, plan, simulate_mission
 from aerial_vpr_cl.simulation.tracks import TrackSettings
-from aerial_vpr_cl.simulation.world import WorldSettings
+from aerial_vpr_cl.simulation.world.appearance import SEASONS, Appearance, scene_of, sun_of
+from aerial_vpr_cl.simulation.world.ground import ArrayGround
+from aerial_vpr_cl.simulation.world.infrared import temperatures
+from aerial_vpr_cl.simulation.world.layers import Ground
+from aerial_vpr_cl.simulation.world.procedural import ProceduralWorld
+from aerial_vpr_cl.simulation.world.raster_world import RasterWorld
+from aerial_vpr_cl.simulation.world.terrain import WorldSettings
 
 DEMO = Path(__file__).parent.parent / "config" / "scenarios" / "demo.yaml"
 SMALL = WorldSettings(seed=5, width_m=1200, height_m=1000, resolution_m=4, west=804_000, south=4_022_000)

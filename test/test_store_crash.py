@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from crash_support import COMMIT_STEPS, DISPOSE_STEPS, STEPS, commit, names, python, run, run_and_kill, start, write_bag
 
-from aerial_vpr_cl.store.generations import GenerationStore
+from aerial_vpr_cl.knowledge.generations import GenerationStore
 
 MISSIONS = 80
 
@@ -17,7 +17,7 @@ LEARN = """
     from pathlib import Path
     sys.path.insert(0, sys.argv[2])
     from crash_support import commit
-    from aerial_vpr_cl.store.generations import GenerationStore
+    from aerial_vpr_cl.knowledge.generations import GenerationStore
 
     store = GenerationStore(Path(sys.argv[1]))
     with store.learner_lock():

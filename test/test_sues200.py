@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aerial_vpr_cl.cli import main
-from aerial_vpr_cl.errors import MissionError
-from aerial_vpr_cl.evaluation.metrics import old_final
-from aerial_vpr_cl.evaluation.records import read_records
-from aerial_vpr_cl.evaluation.sues200 import (
+from aerial_vpr_cl.benchmark.records import read_records
+from aerial_vpr_cl.benchmark.sues200 import (
     ALTITUDES_M,
     altitude_missions,
     open_sues200,
     retrieval_task,
     summarize_retrieval,
 )
+from aerial_vpr_cl.cli import main
+from aerial_vpr_cl.errors import MissionError
+from aerial_vpr_cl.evaluation.metrics import old_final
 
 LOCATIONS = ("0001", "0002", "0003", "0004", "0005")
 TRAINING = ("0001", "0003", "0004")

@@ -11,11 +11,11 @@ import pytest
 from crash_support import environment, names, write_bag
 from store_support import make_store, write_flight
 
+from aerial_vpr_cl.knowledge.failpoints import KILL_AT
+from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.learning.update import RunningUpdate, told_report
 from aerial_vpr_cl.learning.update_process import UpdateLimits
-from aerial_vpr_cl.store.failpoints import KILL_AT
-from aerial_vpr_cl.store.generations import GenerationStore
 
 QUICK = AdaptSettings(cycles=2, views=1, budget=2, threads=1, device="cpu", gate_margin=1.0)
 ENDLESS = AdaptSettings(cycles=1000, views=1, threads=1, device="cpu")
@@ -111,7 +111,7 @@ def test_an_update_ends_with_the_process_that_started_it(store):
         from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
         from aerial_vpr_cl.learning.update import RunningUpdate
         from aerial_vpr_cl.learning.update_process import UpdateLimits
-        from aerial_vpr_cl.store.generations import GenerationStore
+        from aerial_vpr_cl.knowledge.generations import GenerationStore
         from pathlib import Path
         running = RunningUpdate(GenerationStore(Path(sys.argv[1])), AdaptSettings(cycles=1000), UpdateLimits(nice=0))
         while running.stage.phase != "learn":

@@ -6,12 +6,12 @@ import argparse
 from pathlib import Path
 
 from aerial_vpr_cl.errors import AerialVprError
+from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.learning.adapt import adapt
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.progress import ProgressBar
 from aerial_vpr_cl.settings import add_arguments as add_settings
 from aerial_vpr_cl.settings import from_arguments
-from aerial_vpr_cl.store.generations import GenerationStore
 
 HELP = """Learn from missions: adapt the network to each, choose what the replay buffer keeps, commit the next
 generation, and then DELETE the raw mission (--keep-raw keeps it). Without missions, those waiting in

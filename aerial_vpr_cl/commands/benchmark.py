@@ -6,13 +6,13 @@ import argparse
 import os
 from pathlib import Path
 
-from aerial_vpr_cl.evaluation.benchmark_settings import load_benchmark
-from aerial_vpr_cl.evaluation.pictures import draw_pictures
-from aerial_vpr_cl.evaluation.records import read_records
-from aerial_vpr_cl.evaluation.report import write_report
-from aerial_vpr_cl.evaluation.runner import run_all, waiting
-from aerial_vpr_cl.evaluation.sues200_folder import Sues200Folder
-from aerial_vpr_cl.evaluation.work_folder import WorkFolder
+from aerial_vpr_cl.benchmark.pictures import draw_pictures
+from aerial_vpr_cl.benchmark.records import read_records
+from aerial_vpr_cl.benchmark.report import write_report
+from aerial_vpr_cl.benchmark.runner import run_all, waiting
+from aerial_vpr_cl.benchmark.settings import load_benchmark
+from aerial_vpr_cl.benchmark.sues200_folder import Sues200Folder
+from aerial_vpr_cl.benchmark.work_folder import WorkFolder
 from aerial_vpr_cl.progress import ProgressBar
 
 HELP = """Run methods × orders × seeds over missions, as a benchmark file says, and print the paper's tables.

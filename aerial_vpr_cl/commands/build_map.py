@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from aerial_vpr_cl.knowledge.map_folder import MapFolder, build_map
 from aerial_vpr_cl.progress import ProgressBar
 from aerial_vpr_cl.satellite.map_file import raster_bytes
-from aerial_vpr_cl.satellite.map_folder import MapFolder, build_map
 from aerial_vpr_cl.satellite.patches import PatchSettings
 from aerial_vpr_cl.satellite.picture import draw_map
 from aerial_vpr_cl.settings import add_arguments as add_setting_arguments

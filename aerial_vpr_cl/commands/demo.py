@@ -141,7 +141,7 @@ class Story:
         """The table and the pictures."""
         from aerial_vpr_cl.evaluation.answers import judge_answers, read_answers
         from aerial_vpr_cl.evaluation.flight_picture import draw_answers
-        from aerial_vpr_cl.satellite.map_folder import open_map
+        from aerial_vpr_cl.knowledge.map_folder import open_map
         from aerial_vpr_cl.satellite.picture import draw_tracks
 
         folder = open_map(self.store)
@@ -246,7 +246,7 @@ def _start_node(executable: str, store: Path, parameters: Sequence[str]) -> subp
 
 
 def _waiting_and_generations(store: Path) -> tuple[list[str], list[int]]:
-    from aerial_vpr_cl.store.generations import GenerationStore
+    from aerial_vpr_cl.knowledge.generations import GenerationStore
 
     opened = GenerationStore(store)
     return [mission.name for mission in opened.waiting_missions()], opened.numbers()

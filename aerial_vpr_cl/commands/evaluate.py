@@ -10,8 +10,8 @@ from pathlib import Path
 from aerial_vpr_cl.evaluation.metrics import mean_std, summarize_by_modality
 from aerial_vpr_cl.evaluation.store_evaluation import MissionErrors, evaluate_store
 from aerial_vpr_cl.evaluation.tables import LOCALIZATION_COLUMNS, Panel, Table, markdown
+from aerial_vpr_cl.files import replace_file
 from aerial_vpr_cl.progress import ProgressBar
-from aerial_vpr_cl.store.files import replace_file
 
 HELP = """Measure the newest generation of a store on mission bags: share of frames within 50, 100, 200 and 300 m, and
 median, mean and root-mean-square error, for each bag, for all, and for visible and infrared frames apart.

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.errors import SettingsError
+from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.knowledge.map_folder import MapFolder, open_map
 from aerial_vpr_cl.memory.buffer import ReplayBuffer
 from aerial_vpr_cl.memory.picture import PROJECTIONS, draw_retained, retained_of_mission, save_contact_sheet
-from aerial_vpr_cl.mission.bag import Mission, read_mission
-from aerial_vpr_cl.satellite.map_folder import MapFolder, open_map
-from aerial_vpr_cl.store.generations import GenerationStore
+from aerial_vpr_cl.mission.mission import Mission, read_mission
 
 HELP = """Show the replay buffer of a store: how many frames of which mission and sensor each group keeps.
 

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 
 from aerial_vpr_cl.errors import MissionError
+from aerial_vpr_cl.images import decode_compressed
 from aerial_vpr_cl.localization.estimate import REASONS, Estimate, Rejection
 from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings
-from aerial_vpr_cl.mission.image_decoding import decode_compressed
 from aerial_vpr_cl.model.devices import pick_device
 from aerial_vpr_cl.settings import add_arguments as add_settings
 from aerial_vpr_cl.settings import from_arguments

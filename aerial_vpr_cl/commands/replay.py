@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aerial_vpr_cl.errors import MissionError, StoreError
+from aerial_vpr_cl.knowledge.readiness import what_is_missing
 from aerial_vpr_cl.mission.playback import open_playback
 from aerial_vpr_cl.progress import ProgressBar
 from aerial_vpr_cl.settings import load_settings
 from aerial_vpr_cl.share import share_file
-from aerial_vpr_cl.store.readiness import what_is_missing
 
 HELP = """Play a rosbag2 into the topics of the localization node, with /clock, and collect its answers into a bag.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from aerial_vpr_cl.store.generations import GenerationStore
+from aerial_vpr_cl.knowledge.generations import GenerationStore
 
 HELP = """Withdraw the newest generation, so that the one before it serves again. Missions that the withdrawn one
 learnt were deleted when it was committed; they do not come back."""

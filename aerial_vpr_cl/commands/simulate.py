@@ -10,12 +10,12 @@ import cv2
 import numpy as np
 
 from aerial_vpr_cl.errors import SettingsError
+from aerial_vpr_cl.files import replace_file
 from aerial_vpr_cl.progress import ProgressBar
 from aerial_vpr_cl.simulation.pictures import frame_strip
-from aerial_vpr_cl.simulation.procedural import procedural_world
 from aerial_vpr_cl.simulation.scenario import MissionSpec, Scenario, load_scenario
 from aerial_vpr_cl.simulation.sorties import Sortie, simulate_mission
-from aerial_vpr_cl.store.files import replace_file
+from aerial_vpr_cl.simulation.world.procedural import procedural_world
 
 HELP = """Fly the missions of a scenario and write each as a rosbag2 directory OUT/NAME:
 /camera/image/compressed, /fix, and the true positions apart on /ground_truth/fix."""

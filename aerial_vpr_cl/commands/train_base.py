@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from aerial_vpr_cl.learning.pretrain import PretrainSettings, train_base
+from aerial_vpr_cl.learning.base_training import BaseTrainingSettings, train_base
 from aerial_vpr_cl.progress import ProgressBar
 from aerial_vpr_cl.settings import add_arguments as add_settings
 from aerial_vpr_cl.settings import from_arguments
@@ -20,12 +20,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the verb."""
     parser.add_argument("store", type=Path, help="store made by build-map")
     parser.add_argument("--settings", type=Path, help="YAML file with the options below; options given here win")
-    add_settings(parser, PretrainSettings)
+    add_settings(parser, BaseTrainingSettings)
 
 
 def run(args: argparse.Namespace) -> None:
     """Train, and print what came out."""
-    generation = train_base(args.store, from_arguments(args, PretrainSettings, args.settings), ProgressBar())
+    generation = train_base(args.store, from_arguments(args, BaseTrainingSettings, args.settings), ProgressBar())
     if generation is not None:
         recall = generation.facts["held_out_recall"]
         print(

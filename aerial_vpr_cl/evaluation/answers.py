@@ -14,11 +14,11 @@ from pyproj import Geod
 from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.evaluation.metrics import ErrorSummary, distance_errors, summarize_errors
 from aerial_vpr_cl.geo.projection import Projection, utm_epsg
+from aerial_vpr_cl.mission.bag_reader import Bag, open_bag
+from aerial_vpr_cl.mission.bag_writer import TRUTH_TOPIC
 from aerial_vpr_cl.mission.gnss import Fix, GnssGates, Track, fault_of
 from aerial_vpr_cl.mission.messages import NAV_SAT_FIX, deserialize
-from aerial_vpr_cl.mission.storage import Bag, open_bag
 from aerial_vpr_cl.mission.topics import fix_topic_of
-from aerial_vpr_cl.mission.writing import TRUTH_TOPIC
 
 _WGS84 = Geod(ellps="WGS84")
 

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 
 from aerial_vpr_cl.evaluation.answers import Answers
 from aerial_vpr_cl.evaluation.metrics import distance_errors
+from aerial_vpr_cl.files import new_file
 from aerial_vpr_cl.satellite.raster import SatelliteMap
-from aerial_vpr_cl.store.files import new_file
 
 NEAR, FAR = "#009E73", "#D55E00"
 PANEL_IN = 4.2

@@ -15,7 +15,7 @@ from matplotlib.ticker import PercentFormatter
 from numpy.typing import ArrayLike, NDArray
 
 from aerial_vpr_cl.evaluation.metrics import MeanStd, checked_matrix
-from aerial_vpr_cl.store.files import new_file
+from aerial_vpr_cl.files import new_file
 
 # Okabe and Ito's palette, told apart by colour-blind readers too; a second round is dashed.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

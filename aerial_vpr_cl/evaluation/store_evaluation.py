@@ -10,12 +10,14 @@ from typing import Any
 import torch
 
 from aerial_vpr_cl.evaluation.metrics import distance_errors
-from aerial_vpr_cl.evaluation.protocol import TEST_BATCH, read_for_test
+from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.knowledge.map_folder import open_map
+from aerial_vpr_cl.mission.mission import read_for_test
 from aerial_vpr_cl.model.checkpoint import load_network
 from aerial_vpr_cl.model.devices import pick_device
 from aerial_vpr_cl.progress import Progress, silent
-from aerial_vpr_cl.satellite.map_folder import open_map
-from aerial_vpr_cl.store.generations import GenerationStore
+
+BATCH = 32
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,8 @@ def evaluate_store(
         mission, positions = read_for_test(bag, folder.grid)
         predicted = []
         with torch.inference_mode():
-            for start in range(0, len(mission.frames), TEST_BATCH):
-                part = mission.frames[start : start + TEST_BATCH]
+            for start in range(0, len(mission.frames), BATCH):
+                part = mission.frames[start : start + BATCH]
                 scores = network.scores(network.preprocess([frame.decode() for frame in part]))
                 predicted += scores.argmax(dim=1).tolist()
                 progress(f"evaluating {mission.name}", len(predicted), len(mission.frames))

@@ -17,6 +17,10 @@ import torch
 
 from aerial_vpr_cl.errors import MissionError, StoreError
 from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.knowledge.disposal import DisposableMission
+from aerial_vpr_cl.knowledge.failpoints import failpoint
+from aerial_vpr_cl.knowledge.generations import Generation, GenerationStore
+from aerial_vpr_cl.knowledge.map_folder import MapFolder, open_map
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.learning.loop import Memories, learn
 from aerial_vpr_cl.learning.methods import method_of
@@ -26,16 +30,12 @@ from aerial_vpr_cl.learning.selection import select_replay
 from aerial_vpr_cl.learning.thinning import thin
 from aerial_vpr_cl.learning.validation import Recalls, measure, refusal
 from aerial_vpr_cl.memory.buffer import Observation, ReplayBuffer
-from aerial_vpr_cl.mission.bag import Mission, read_mission
+from aerial_vpr_cl.mission.mission import Mission, read_mission
 from aerial_vpr_cl.model.checkpoint import load_network, save_tail
 from aerial_vpr_cl.model.devices import pick_device
 from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.progress import Progress, silent
 from aerial_vpr_cl.satellite.exemplars import ExemplarMemory
-from aerial_vpr_cl.satellite.map_folder import MapFolder, open_map
-from aerial_vpr_cl.store.disposal import DisposableMission
-from aerial_vpr_cl.store.failpoints import failpoint
-from aerial_vpr_cl.store.generations import Generation, GenerationStore
 
 log = logging.getLogger(__name__)
 

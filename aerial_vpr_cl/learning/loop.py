@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.images import decode_compressed
 from aerial_vpr_cl.learning.adapt_settings import LearnSettings
 from aerial_vpr_cl.learning.augmentation import augment
 from aerial_vpr_cl.learning.batches import CURRENT, EXEMPLAR, BatchSizes, PlannedBatch, Sources, plan_batches, views_of
@@ -23,7 +24,6 @@ from aerial_vpr_cl.learning.optimisers import Optimisers
 from aerial_vpr_cl.learning.recipes import Recipe
 from aerial_vpr_cl.learning.trunk_cache import Key, TrunkCache
 from aerial_vpr_cl.memory.buffer import Observation
-from aerial_vpr_cl.mission.image_decoding import decode_compressed
 from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.progress import Progress, silent
 from aerial_vpr_cl.satellite.exemplars import ExemplarMemory

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.geo.grid import NO_CLASS
+from aerial_vpr_cl.knowledge.map_folder import MapFolder
 from aerial_vpr_cl.learning.augmentation import augment
 from aerial_vpr_cl.learning.recipes import Recipe
-from aerial_vpr_cl.satellite.map_folder import MapFolder
 
 Result = TypeVar("Result")
 

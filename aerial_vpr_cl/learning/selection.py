@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.images import decode_compressed
 from aerial_vpr_cl.learning.methods.base import Method
 from aerial_vpr_cl.memory.buffer import Observation, ReplayBuffer
 from aerial_vpr_cl.memory.strategies import Pool, select
-from aerial_vpr_cl.mission.image_decoding import decode_compressed
 from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.progress import Progress, silent
 

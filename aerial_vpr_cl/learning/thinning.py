@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import cv2
 import numpy as np
 
+from aerial_vpr_cl.images import decode_compressed
 from aerial_vpr_cl.learning.adapt_settings import ThinningSettings
 from aerial_vpr_cl.memory.buffer import Observation
-from aerial_vpr_cl.mission.image_decoding import decode_compressed
 
 THUMBNAIL_PX = 16
 

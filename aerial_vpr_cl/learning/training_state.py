@@ -11,9 +11,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
+from aerial_vpr_cl.files import new_file
 from aerial_vpr_cl.learning.optimisers import Optimisers
 from aerial_vpr_cl.model.network import Network
-from aerial_vpr_cl.store.files import new_file
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from aerial_vpr_cl.files import full_disk_explained
 from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.progress import Progress, silent
-from aerial_vpr_cl.store.files import full_disk_explained
 
 log = logging.getLogger(__name__)
 

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 import aerial_vpr_cl
 from aerial_vpr_cl.errors import StoreError
+from aerial_vpr_cl.knowledge.disposal import DisposableMission
+from aerial_vpr_cl.knowledge.generations import Generation, GenerationStore
 from aerial_vpr_cl.learning.update_process import UpdateLimits
-from aerial_vpr_cl.store.disposal import DisposableMission
-from aerial_vpr_cl.store.generations import Generation, GenerationStore
 
 if TYPE_CHECKING:
     from aerial_vpr_cl.learning.adapt_settings import AdaptSettings

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from aerial_vpr_cl.errors import AerialVprError, Cancelled, MissionError
+from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.settings import load_settings, setting
-from aerial_vpr_cl.store.generations import GenerationStore
 
 log = logging.getLogger(__name__)
 

@@ -11,13 +11,13 @@ import torch
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.knowledge.draft import Generation
+from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.localization.estimate import BLANK_IMAGE, LOW_CONFIDENCE, Estimate, Estimator, Rejection
 from aerial_vpr_cl.model.checkpoint import load_network, load_tail, read_identity
 from aerial_vpr_cl.model.network import Network
-from aerial_vpr_cl.satellite.map_folder import open_map
 from aerial_vpr_cl.settings import setting
-from aerial_vpr_cl.store.draft import Generation
-from aerial_vpr_cl.store.generations import GenerationStore
 
 BLANK_CONTRAST = 1.0
 """Standard deviation in grey levels below which an image shows nothing: a lens cap, a dead sensor, thick cloud."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from aerial_vpr_cl.errors import SettingsError, StoreError
-from aerial_vpr_cl.store.files import new_file
+from aerial_vpr_cl.files import new_file
 
 FORMAT = 1
 DEFAULT_BUDGET = 200

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from aerial_vpr_cl.errors import SettingsError
+from aerial_vpr_cl.files import new_file
 from aerial_vpr_cl.memory.buffer import Observation, ReplayBuffer
-from aerial_vpr_cl.store.files import new_file
 
 THUMBNAIL_PX = 112
 CAPTION_PX = 26

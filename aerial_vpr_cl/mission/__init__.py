@@ -1,1 +1,1 @@
-"""Missions as rosbag2 directories: reading, writing, splitting, GNSS gates."""
+"""Missions as rosbag2 directories: bags read and written, flights recorded and played back, GNSS gates."""

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from aerial_vpr_cl.errors import MissionError, SettingsError
+from aerial_vpr_cl.images import decode_compressed
 from aerial_vpr_cl.mission import messages
-from aerial_vpr_cl.mission.image_decoding import decode_compressed
+from aerial_vpr_cl.mission.bag_reader import Bag, RawMessage, open_bag
+from aerial_vpr_cl.mission.bag_writer import TRUTH_TOPIC
 from aerial_vpr_cl.mission.messages import COMPRESSED_IMAGE, IMAGE, NAV_SAT_FIX
-from aerial_vpr_cl.mission.storage import Bag, RawMessage, open_bag
 from aerial_vpr_cl.mission.topics import fix_topic_of, image_topic_of
-from aerial_vpr_cl.mission.writing import TRUTH_TOPIC
 
 log = logging.getLogger(__name__)
 

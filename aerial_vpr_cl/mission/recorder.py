@@ -15,8 +15,8 @@ from typing import NamedTuple
 from aerial_vpr_cl.errors import AerialVprError, MissionError
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.mission.gnss import Fix, GnssGates
+from aerial_vpr_cl.mission.open_mission import ImageSource, Recording, encode_frame, recover
 from aerial_vpr_cl.mission.recorder_settings import AUTO, NEVER, RecorderSettings
-from aerial_vpr_cl.mission.recording import ImageSource, Recording, encode_frame, recover
 from aerial_vpr_cl.mission.speed import FlightDetector
 
 log = logging.getLogger(__name__)

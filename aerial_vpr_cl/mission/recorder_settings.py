@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aerial_vpr_cl.mission.writing import MODALITIES
+from aerial_vpr_cl.mission.bag_writer import MODALITIES
 from aerial_vpr_cl.settings import setting
 
 NEVER, SERVICE, AUTO = "never", "service", "auto"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from aerial_vpr_cl.errors import MissionError
+from aerial_vpr_cl.mission.bag_reader import Bag
+from aerial_vpr_cl.mission.bag_writer import TRUTH_TOPIC
 from aerial_vpr_cl.mission.messages import COMPRESSED_IMAGE, IMAGE, NAV_SAT_FIX
-from aerial_vpr_cl.mission.storage import Bag
-from aerial_vpr_cl.mission.writing import TRUTH_TOPIC
 
 IMAGE_TYPES = (IMAGE, COMPRESSED_IMAGE)
 

@@ -18,11 +18,11 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from aerial_vpr_cl.errors import ModelError, SettingsError
+from aerial_vpr_cl.files import new_file
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.model.network import Network, NetworkSettings
 from aerial_vpr_cl.model.weights import EMPTY
 from aerial_vpr_cl.settings import load_settings
-from aerial_vpr_cl.store.files import new_file
 
 FORMAT = 1
 _KEY = "aerial_vpr_cl"

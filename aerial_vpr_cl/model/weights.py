@@ -23,7 +23,7 @@ from timm.models.vision_transformer import VisionTransformer, checkpoint_filter_
 from torch import Tensor, nn
 
 from aerial_vpr_cl.errors import ModelError, StoreError
-from aerial_vpr_cl.store.files import new_file, sha256_of
+from aerial_vpr_cl.files import new_file, sha256_of
 
 log = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ import threading
 from pathlib import Path
 
 from aerial_vpr_cl.errors import AerialVprError, StoreError
+from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.localization.localizer import Localizer
 from aerial_vpr_cl.model.devices import pick_device
-from aerial_vpr_cl.store.generations import GenerationStore
 
 log = logging.getLogger(__name__)
 

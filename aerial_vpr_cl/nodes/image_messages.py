@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sensor_msgs.msg import CompressedImage, Image
 
 from aerial_vpr_cl.errors import MissionError
-from aerial_vpr_cl.mission.image_decoding import decode_compressed, decode_raw, to_rgb8
+from aerial_vpr_cl.images import decode_compressed, decode_raw, to_rgb8
 
 log = logging.getLogger(__name__)
 

@@ -25,6 +25,9 @@ from std_msgs.msg import Bool, UInt64
 from std_srvs.srv import Trigger
 
 from aerial_vpr_cl.errors import AerialVprError, StoreError
+from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.knowledge.map_folder import open_map
+from aerial_vpr_cl.knowledge.readiness import what_is_missing
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.learning.update import CANCEL_PATIENCE_S, Outcome, RunningUpdate
 from aerial_vpr_cl.learning.update_process import UpdateLimits
@@ -35,9 +38,6 @@ from aerial_vpr_cl.nodes.learner_settings import LearnerSettings
 from aerial_vpr_cl.nodes.parameters import NodeSettings
 from aerial_vpr_cl.nodes.progress_messages import progress_message, words_of
 from aerial_vpr_cl.nodes.running import run_node
-from aerial_vpr_cl.satellite.map_folder import open_map
-from aerial_vpr_cl.store.generations import GenerationStore
-from aerial_vpr_cl.store.readiness import what_is_missing
 
 LATCHED = QoSProfile(depth=1, durability=QoSDurabilityPolicy.TRANSIENT_LOCAL)
 ANSWER_S = 0.3

@@ -27,6 +27,7 @@ from std_srvs.srv import SetBool, Trigger
 from visualization_msgs.msg import MarkerArray
 
 from aerial_vpr_cl.errors import AerialVprError, MissionError, StoreError
+from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.localization.estimate import Estimate, Rejection
 from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings
 from aerial_vpr_cl.mission.gnss import Fix, GnssGates
@@ -50,7 +51,6 @@ from aerial_vpr_cl.nodes.image_messages import decode_compressed_image, pick_dec
 from aerial_vpr_cl.nodes.parameters import NodeSettings
 from aerial_vpr_cl.nodes.running import run_node
 from aerial_vpr_cl.nodes.sensor_inputs import SensorInputs
-from aerial_vpr_cl.store.generations import GenerationStore
 
 JUMP_NS = 1_000_000_000
 """Stamps that fall back by more than this are a jump of time, less is the disorder of a network."""

@@ -18,11 +18,11 @@ from rosgraph_msgs.msg import Clock
 
 from aerial_vpr_cl.errors import AerialVprError, MissionError
 from aerial_vpr_cl.evaluation.answers import LiveScore, judge_answers
-from aerial_vpr_cl.mission.bag import MissionWriter, mission_facts
+from aerial_vpr_cl.mission.bag_writer import TRUTH_TOPIC, MissionWriter
 from aerial_vpr_cl.mission.gnss import Fix
 from aerial_vpr_cl.mission.messages import NAV_SAT_FIX, deserialize
+from aerial_vpr_cl.mission.mission import mission_facts
 from aerial_vpr_cl.mission.playback import TRANSPORTS, Pace, header_stamp_ns, open_playback
-from aerial_vpr_cl.mission.writing import TRUTH_TOPIC
 from aerial_vpr_cl.progress import Progress, silent
 from aerial_vpr_cl.settings import setting
 

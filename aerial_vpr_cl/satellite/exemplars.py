@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from aerial_vpr_cl.errors import MapError, StoreError
+from aerial_vpr_cl.files import new_file, sha256_of
 from aerial_vpr_cl.satellite.herding import herd
 from aerial_vpr_cl.satellite.patches import PatchTable
 from aerial_vpr_cl.satellite.raster import SatelliteMap
-from aerial_vpr_cl.store.files import new_file, sha256_of
 
 __all__ = ["ExemplarMemory", "herd"]
 

@@ -12,9 +12,9 @@ from rasterio.enums import ColorInterp, MaskFlags
 from rasterio.windows import Window
 
 from aerial_vpr_cl.errors import MapError
+from aerial_vpr_cl.files import new_file
 from aerial_vpr_cl.progress import Progress
 from aerial_vpr_cl.satellite.raster_source import open_raster
-from aerial_vpr_cl.store.files import new_file
 
 MAP_FILE = "map.tif"
 BLOCK_PX = 512

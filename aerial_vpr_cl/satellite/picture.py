@@ -15,9 +15,9 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import withStroke
 from numpy.typing import ArrayLike, NDArray
 
+from aerial_vpr_cl.files import new_file
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.satellite.raster import SatelliteMap
-from aerial_vpr_cl.store.files import new_file
 
 # Wong's palette: told apart by colour-blind readers too.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.settings import setting
-from aerial_vpr_cl.simulation.ground import GroundImage, Window
+from aerial_vpr_cl.simulation.world.ground import GroundImage, Window
 
 
 @dataclass(frozen=True)

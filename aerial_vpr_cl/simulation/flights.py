@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.errors import SettingsError
-from aerial_vpr_cl.simulation.noise import smooth_series
 from aerial_vpr_cl.simulation.tracks import Box, Points, TrackSettings, waypoints
+from aerial_vpr_cl.simulation.world.noise import smooth_series
 
 STEP_M = 2.0
 SHARPEST_M = 0.05

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from aerial_vpr_cl.errors import SettingsError
 from aerial_vpr_cl.settings import load_settings, read_yaml, setting
-from aerial_vpr_cl.simulation.appearance import Appearance
 from aerial_vpr_cl.simulation.camera import CameraSettings
 from aerial_vpr_cl.simulation.gnss import GnssSettings
-from aerial_vpr_cl.simulation.ground import World
-from aerial_vpr_cl.simulation.procedural import procedural_world
-from aerial_vpr_cl.simulation.raster_world import RasterWorld
 from aerial_vpr_cl.simulation.tracks import TrackSettings
-from aerial_vpr_cl.simulation.world import WorldSettings
+from aerial_vpr_cl.simulation.world.appearance import Appearance
+from aerial_vpr_cl.simulation.world.ground import World
+from aerial_vpr_cl.simulation.world.procedural import procedural_world
+from aerial_vpr_cl.simulation.world.raster_world import RasterWorld
+from aerial_vpr_cl.simulation.world.terrain import WorldSettings
 
 FEWEST_FRAMES = 24
 """A scaled mission keeps at least so many frames: with five dropped each side of the split, both halves remain."""

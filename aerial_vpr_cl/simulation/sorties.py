@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.errors import MissionError, SettingsError
-from aerial_vpr_cl.mission.bag import MissionWriter
+from aerial_vpr_cl.mission.bag_writer import MissionWriter
 from aerial_vpr_cl.progress import Progress, silent
 from aerial_vpr_cl.simulation.camera import Pose, develop, reach_m, take_picture
 from aerial_vpr_cl.simulation.flights import Flight, box_of, plan_flight
 from aerial_vpr_cl.simulation.gnss import Fix, receive
-from aerial_vpr_cl.simulation.ground import GroundImage, World
-from aerial_vpr_cl.simulation.noise import smooth_series
 from aerial_vpr_cl.simulation.scenario import MissionSpec
+from aerial_vpr_cl.simulation.world.ground import GroundImage, World
+from aerial_vpr_cl.simulation.world.noise import smooth_series
 
 
 @dataclass(frozen=True)

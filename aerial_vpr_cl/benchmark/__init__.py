@@ -1,0 +1,1 @@
+"""The paper's benchmark: protocol, orders, runs, records and their report."""

@@ -1,0 +1,182 @@
+"""The paper's protocol (sections 4.5, 5.1.1 and 5.2): learn missions one after the other, test on all after each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from aerial_vpr_cl.benchmark.settings import Run
+from aerial_vpr_cl.benchmark.trunk_shelf import ShelfViews, TrunkShelf, whole_images
+from aerial_vpr_cl.errors import MissionError
+from aerial_vpr_cl.evaluation.metrics import distance_errors
+from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.learning.adapt import observations_of
+from aerial_vpr_cl.learning.adapt_settings import LearnSettings
+from aerial_vpr_cl.learning.loop import Memories, learn
+from aerial_vpr_cl.learning.methods import method_of
+from aerial_vpr_cl.learning.methods.base import MissionStep
+from aerial_vpr_cl.learning.recipes import recipe_of
+from aerial_vpr_cl.learning.selection import select_replay
+from aerial_vpr_cl.memory.buffer import Observation, ReplayBuffer
+from aerial_vpr_cl.mission.mission import read_for_test, read_mission
+from aerial_vpr_cl.mission.split import split_halves
+from aerial_vpr_cl.model.network import Network
+from aerial_vpr_cl.progress import Progress, silent
+
+TEST_BATCH = 32
+
+
+@dataclass(frozen=True, eq=False)
+class FlownMission:
+    """A mission as the protocol sees it: its first half to learn from, its second to test on."""
+
+    name: str
+    modality: str
+    train: tuple[Observation, ...]  # with the cells that GNSS gives; none of a held-out mission
+    test: tuple[Observation, ...]  # with true positions where the bag has them; all of a held-out mission
+
+    @property
+    def positions(self) -> NDArray[np.float64]:
+        """(n, 2) positions of the test frames."""
+        return np.array([observation.position for observation in self.test]).reshape(-1, 2)
+
+    @property
+    def shared_cells(self) -> float:
+        """Share of the test frames whose cell was also flown over in the training half."""
+        learnt = {observation.label for observation in self.train}
+        return float(np.mean([observation.label in learnt for observation in self.test])) if self.test else float("nan")
+
+
+def read_flown(path: Path, grid: Grid, *, held_out: bool = False) -> FlownMission:
+    """Read a bag and split it in acquisition order; it goes by the name of its folder."""
+    tested = replace(read_for_test(path, grid)[0], name=path.name)
+    test = tuple(observations_of(tested, grid))
+    if held_out:
+        return FlownMission(path.name, tested.modality, (), test)
+    learnt = replace(read_mission(path, grid), name=path.name)
+    stamps = sorted({frame.stamp_ns for mission in (tested, learnt) for frame in mission.frames})
+    first, second = (set(stamps[half]) for half in split_halves(len(stamps)))
+    train = tuple(observation for observation in observations_of(learnt, grid) if observation.stamp_ns in first)
+    test = tuple(observation for observation in test if observation.stamp_ns in second)
+    if not train or not test:
+        raise MissionError(
+            f"{path}: {len(stamps)} frames leave {len(train)} to learn from and {len(test)} to test on; fly longer"
+        )
+    return FlownMission(path.name, tested.modality, train, test)
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What a network says of the test frames of one mission."""
+
+    classes: NDArray[np.int64]  # (n,) predicted cells
+    errors_m: NDArray[np.float64]  # (n,) from their centres to the true positions
+
+
+def answer(network: Network, mission: FlownMission, shelf: TrunkShelf) -> Answers:
+    """Predict the cell of every test frame; only tail and heads have to run."""
+    classes = []
+    with torch.inference_mode():
+        for start in range(0, len(mission.test), TEST_BATCH):
+            trunk = whole_images(shelf, mission.test[start : start + TEST_BATCH])
+            classes.append(network.heads.cosines(network.features_of_trunk(trunk)).argmax(dim=1).cpu().numpy())
+    found = np.concatenate(classes)
+    return Answers(found, distance_errors(network.grid.centres[found], mission.positions))
+
+
+@dataclass(eq=False)
+class Trajectory:
+    """A run: answers on every mission before the first and after each mission, and what it took."""
+
+    run: Run
+    missions: tuple[str, ...]  # in the order in which they were learnt
+    answers: list[dict[str, Answers]] = field(default_factory=list)  # K + 1 times, by mission
+    losses: list[float] = field(default_factory=list)  # of the last epoch of each mission
+    learn_s: list[float] = field(default_factory=list)
+    select_s: list[float] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """Everything that runs of one benchmark share: the map's memory, the base model, and the missions."""
+
+    grid: Grid
+    base: Network
+    memories: Memories  # the exemplars; its replay part is empty
+    sequence: tuple[FlownMission, ...]  # forward order
+    held_out: tuple[FlownMission, ...]
+    learn: LearnSettings
+
+    @property
+    def missions(self) -> tuple[FlownMission, ...]:
+        """All that is tested on."""
+        return self.sequence + self.held_out
+
+
+def fly_course(
+    course: Course, run: Run, missions: Sequence[FlownMission], shelf: TrunkShelf, progress: Progress = silent
+) -> tuple[Trajectory, Network, ReplayBuffer]:
+    """Learn the missions in the given order, as `adapt` does one by one, and test on all of them after each."""
+    network = course.base.copy_living_parts()
+    buffer = ReplayBuffer.empty(course.grid.n_groups, run.budget)
+    settings = replace(course.learn, seed=run.seed)
+    recipe = recipe_of(network.backbone.name)
+    names = tuple(mission.name for mission in missions)
+    trajectory = Trajectory(run, names)
+    trajectory.answers.append({mission.name: answer(network, mission, shelf) for mission in course.missions})
+    for k, mission in enumerate(missions, start=1):
+        method = method_of(run.method)
+        started = time.monotonic()
+        method.begin_mission(network, MissionStep(k, mission.name, names[: k - 1]))
+        learnt = learn(
+            network,
+            course.grid,
+            mission.train,
+            replace(course.memories, replay=tuple(buffer)),
+            method,
+            recipe,
+            settings,
+            progress=_share_of(progress, k - 1, len(missions)),
+            open_cache=lambda _, draw: nullcontext(ShelfViews(shelf, draw)),
+        )
+        trajectory.learn_s.append(time.monotonic() - started)
+        started = time.monotonic()
+        rng = np.random.default_rng([run.seed, 2, k - 1])
+        buffer = select_replay(
+            network,
+            course.grid,
+            mission.train,
+            buffer,
+            method,
+            rng,
+            trunk_of=lambda _, observations: whole_images(shelf, observations),
+        )
+        trajectory.select_s.append(time.monotonic() - started)
+        trajectory.steps.append(learnt.steps)
+        trajectory.losses.append(learnt.epoch_losses[-1] if learnt.epoch_losses else float("nan"))
+        trajectory.answers.append({mission.name: answer(network, mission, shelf) for mission in course.missions})
+        progress("run", k * 1000, len(missions) * 1000)
+    return trajectory, network, buffer
+
+
+def errors_of(answers: Mapping[str, Answers], missions: Sequence[str]) -> NDArray[np.float64]:
+    """Position errors of some missions end to end."""
+    return np.concatenate([np.empty(0), *[answers[name].errors_m for name in missions]])
+
+
+def _share_of(progress: Progress, number: int, count: int) -> Progress:
+    """Progress of one mission's learning as part of the run, in thousandths."""
+
+    def report(phase: str, done: int, total: int, **figures: float) -> None:
+        if phase == "learn":
+            progress("run", number * 1000 + 999 * done // max(1, total), count * 1000, **figures)
+
+    return report

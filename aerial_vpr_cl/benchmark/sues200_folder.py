@@ -1,0 +1,165 @@
+"""SUES-200 as a benchmark (paper, section 5.5.2): locations are the classes, altitudes the missions.
+
+The data set has no map. Its training locations stand as cells of a made-up grid, so that all else works as it does over
+a map: a right answer is the right cell. The base model learns their satellite images, which are also the exemplars.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from aerial_vpr_cl.benchmark.protocol import Course, FlownMission
+from aerial_vpr_cl.benchmark.sues200 import (
+    ALTITUDES_M,
+    AltitudeMission,
+    Sues200,
+    altitude_missions,
+    open_sues200,
+    retrieval_task,
+    summarize_retrieval,
+)
+from aerial_vpr_cl.benchmark.trunk_shelf import BATCH, TrunkShelf
+from aerial_vpr_cl.benchmark.work_folder import WorkFolder
+from aerial_vpr_cl.errors import SettingsError
+from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.images import decode_compressed
+from aerial_vpr_cl.learning.adapt_settings import LearnSettings
+from aerial_vpr_cl.learning.base_training import build_network
+from aerial_vpr_cl.learning.loop import Memories, learn
+from aerial_vpr_cl.learning.methods import method_of
+from aerial_vpr_cl.memory.buffer import Observation
+from aerial_vpr_cl.model.checkpoint import load_network, save_tail, save_trunk
+from aerial_vpr_cl.model.devices import pick_device
+from aerial_vpr_cl.model.network import Network
+from aerial_vpr_cl.progress import Progress
+from aerial_vpr_cl.satellite.exemplars import ExemplarMemory
+
+EPSG = 32650
+"""Of the made-up grid; nothing is ever projected."""
+CELL_SIDE_M = 200.0
+BASE_VIEWS = 16
+"""Views of each satellite image that the base model learns from: there is only one image a location."""
+
+
+class Sues200Folder(WorkFolder):
+    """A work folder whose missions are images of the data set; store/ holds the base model alone."""
+
+    @cached_property
+    def data(self) -> Sues200:
+        """The images of the data set."""
+        assert self.benchmark.settings.sues200 is not None
+        return open_sues200(self.benchmark.settings.sues200)
+
+    @cached_property
+    def grid(self) -> Grid:
+        """One cell a training location, in their order, as nearly square as possible."""
+        columns = math.ceil(math.sqrt(len(self.data.training_locations)))
+        cells = [divmod(place, columns) for place in range(len(self.data.training_locations))]
+        return Grid(EPSG, CELL_SIDE_M, self.benchmark.settings.map.modulus, np.array(cells))
+
+    @property
+    def roles(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Altitudes from low to high; no mission is held out, as unseen locations are."""
+        return self.benchmark.settings.sequence or tuple(f"{altitude}m" for altitude in ALTITUDES_M), ()
+
+    def open(self) -> tuple[Course, TrunkShelf]:
+        """What a run needs, loaded."""
+        settings = self.benchmark.settings
+        base = load_network(self.store / "trunk.safetensors", self.store / "tail.safetensors", self.grid)
+        base = base.to(pick_device(settings.base.device))
+        course = Course(
+            grid=self.grid,
+            base=base,
+            memories=Memories(ExemplarMemory.load(self.store / "exemplars.h5", self.grid.hash), None, ()),
+            sequence=tuple(self.read(name, held_out=False) for name in self.roles[0]),
+            held_out=(),
+            learn=settings.learn,
+        )
+        return course, TrunkShelf(self.path / "trunk", base, capacity_bytes=int(settings.cache_gb * 2**30))
+
+    def read(self, name: str, *, held_out: bool) -> FlownMission:
+        """One altitude, split."""
+        if name not in self._altitudes:
+            raise SettingsError(f"SUES-200 has no mission '{name}'; it has {', '.join(self._altitudes)}")
+        mission = self._altitudes[name]
+        train = self._observations(name, mission.train_images, mission.train_labels)
+        test = self._observations(name, mission.test_images, mission.test_labels, first=len(train))
+        return FlownMission(name, "VIS", train, test)
+
+    def further_facts(self, network: Network, shelf: TrunkShelf) -> dict[str, Any]:
+        """Drone-to-satellite retrieval of the locations that were never learnt."""
+        task = retrieval_task(self.data)
+        queries, gallery = (_features(network, shelf, paths) for paths in (task.queries, task.gallery))
+        found = summarize_retrieval(queries, gallery, task.query_locations, task.gallery_locations)
+        return {"unseen_locations": asdict(found)}
+
+    def _fly(self, progress: Progress) -> None:
+        """The flights are part of the data set."""
+
+    def _make_base(self, progress: Progress) -> None:
+        if (self.store / "tail.safetensors").exists():  # written last
+            return
+        shutil.rmtree(self.store, ignore_errors=True)
+        self.store.mkdir(parents=True)
+        settings = self.benchmark.settings
+        self.use_threads(settings.base_threads)
+        network, recipe = build_network(self.grid, settings.base)
+        images = [self.data.satellite[name] for name in self.data.training_locations]
+        labels = np.repeat(np.arange(len(images)), [len(paths) for paths in images])
+        satellite = self._observations("satellite", tuple(path for paths in images for path in paths), labels)
+        pixels = [observation.image for observation in satellite]
+        exemplars = ExemplarMemory(self.grid.centres[labels], np.zeros(len(labels)), labels, CELL_SIDE_M, pixels)
+        batch = LearnSettings().batch_current
+        cycle_steps = sum(math.ceil(n / batch) for n in np.bincount(self.grid.groups[labels]))
+        learn(
+            network,
+            self.grid,
+            satellite,
+            Memories(exemplars, None, ()),
+            method_of("ft_ex"),
+            recipe,
+            LearnSettings(
+                cycles=math.ceil(settings.base.max_steps / cycle_steps),
+                views=BASE_VIEWS,
+                tail_rate=settings.base.tail_rate or recipe.tail_rate,
+                head_rate=settings.base.head_rate or recipe.head_rate,
+                seed=settings.base.seed,
+            ),
+            progress=progress,
+            cache_folder=self.path,
+        )
+        exemplars.save(self.store / "exemplars.h5", self.grid.hash)
+        save_trunk(self.store / "trunk.safetensors", network)
+        save_tail(self.store / "tail.safetensors", network)
+
+    @cached_property
+    def _altitudes(self) -> dict[str, AltitudeMission]:
+        return {f"{mission.altitude_m}m": mission for mission in altitude_missions(self.data)}
+
+    def _observations(
+        self, mission: str, paths: tuple[Path, ...], labels: NDArray[np.int64], *, first: int = 0
+    ) -> tuple[Observation, ...]:
+        return tuple(
+            Observation(path.read_bytes(), int(label), self.grid.centres[label], number, mission, "VIS")
+            for number, (path, label) in enumerate(zip(paths, labels), start=first)
+        )
+
+
+def _features(network: Network, shelf: TrunkShelf, paths: tuple[Path, ...]) -> NDArray[np.float32]:
+    found = []
+    with torch.inference_mode():
+        for start in range(0, len(paths), BATCH):
+            part = paths[start : start + BATCH]
+            names = [("sues200", *path.parts[-4:]) for path in part]
+            trunk = shelf.fetch(names, lambda row, part=part: decode_compressed(part[row].read_bytes()))  # type: ignore[misc]
+            found.append(network.features_of_trunk(trunk).cpu().numpy())
+    return np.concatenate(found)

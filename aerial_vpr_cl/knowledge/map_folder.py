@@ -1,0 +1,172 @@
+"""The map of a store: grid and raster in <store>/map, complete when its manifest is there."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from aerial_vpr_cl.errors import MapError, StoreError
+from aerial_vpr_cl.files import (
+    MANIFEST,
+    TEMPORARY_PREFIX,
+    read_manifest,
+    replace_file,
+    sha256_of,
+    verify_manifest,
+    write_manifest,
+)
+from aerial_vpr_cl.geo.grid import NO_CLASS, Grid
+from aerial_vpr_cl.progress import Progress, silent
+from aerial_vpr_cl.satellite.map_file import MAP_FILE, store_raster
+from aerial_vpr_cl.satellite.patches import PatchSettings, PatchTable, lay_patches
+from aerial_vpr_cl.satellite.raster import SatelliteMap
+from aerial_vpr_cl.settings import load_settings
+
+logger = logging.getLogger(__name__)
+
+MAP_FOLDER = "map"
+GRID_FILE = "grid.json"
+OWN_PREFIXES = ("map.", TEMPORARY_PREFIX)
+"""First letters of the raster's files and of leftovers; everything else in the folder was learnt from the map."""
+
+
+@dataclass(frozen=True, eq=False)
+class MapFolder:
+    """An opened map. The raster is opened, and the patches laid, when first asked for."""
+
+    path: Path
+    grid: Grid
+    settings: PatchSettings
+    facts: dict[str, Any]  # of the manifest
+    memory_budget_mb: int = 2048
+
+    @cached_property
+    def satellite(self) -> SatelliteMap:
+        """The raster, seen exactly as it was when the map was built."""
+        value_range = self.facts["value_range"]
+        return SatelliteMap.open(
+            self.path / MAP_FILE,
+            epsg=self.grid.epsg,
+            bands=self.facts["bands"],
+            memory_budget_mb=self.memory_budget_mb,
+            value_range=tuple((low, high) for low, high in value_range) if value_range else None,
+        )
+
+    @cached_property
+    def patches(self) -> PatchTable:
+        """The virtual satellite patches, labelled with the classes of the stored grid."""
+        grid, table = lay_patches(self.satellite, self.settings)
+        if grid.hash == self.grid.hash:
+            return table
+        # Another GDAL may reproject the map's edge a pixel apart. The stored grid is the one that counts.
+        labels = self.grid.class_of(table.centres)
+        kept = labels != NO_CLASS
+        if not kept.any():
+            raise MapError(f"{self.path}: the raster does not belong to the grid; build the map again")
+        logger.warning("%s: %d patches at the edge of the map lie in no cell", self.path, (~kept).sum())
+        return PatchTable(table.centres[kept], table.angles_deg[kept], labels[kept], table.footprint_m)
+
+
+def build_map(
+    raster: str | Path,
+    store: Path,
+    settings: PatchSettings,
+    *,
+    bands: Sequence[int] | None = None,
+    epsg: int | None = None,
+    link: bool = False,
+    progress: Progress = silent,
+) -> MapFolder:
+    """Lay the grid over a raster and keep both in <store>/map. Building the same map again changes nothing.
+
+    A folder that holds another grid is refused, and so is another raster or other settings once something has been
+    learnt from the map: what was learnt would no longer mean the same ground.
+    """
+    satellite = SatelliteMap.open(raster, bands=bands, epsg=epsg)
+    grid, patches = lay_patches(satellite, settings, progress)
+    local = Path(raster).is_file()
+    facts = {
+        "grid_hash": grid.hash,
+        "settings": asdict(settings),
+        "value_range": satellite.value_range,
+        "source": {
+            "name": Path(raster).name,
+            "sha256": sha256_of(Path(raster)) if local else None,
+            "bands": satellite.bands,
+        },
+    }
+    folder = Path(store) / MAP_FOLDER
+    if (folder / MANIFEST).exists() and _holds_already(folder, json.loads(json.dumps(facts))):
+        return open_map(store)
+    folder.mkdir(parents=True, exist_ok=True)
+    for leftover in folder.glob(f"{TEMPORARY_PREFIX}*"):
+        leftover.unlink()
+    # Until the manifest is written again the folder counts as unfinished.
+    (folder / MANIFEST).unlink(missing_ok=True)
+    files, stored_bands = store_raster(raster, folder, satellite.bands, link=link, progress=progress)
+    replace_file(folder / GRID_FILE, json.dumps(grid.to_dict()).encode())
+    write_manifest(folder, [GRID_FILE, *files], bands=stored_bands, **facts)
+    built = open_map(store)
+    built.__dict__.update(satellite=satellite, patches=patches)  # a large raster is not read twice
+    return built
+
+
+def open_map(store: Path, *, memory_budget_mb: int = 2048) -> MapFolder:
+    """Open the map of a store. Small files are verified by hash, the raster by size."""
+    folder = Path(store) / MAP_FOLDER
+    if not folder.is_dir():
+        raise MapError(f"{store}: holds no map; make one: aerial-vpr build-map RASTER --out {store}")
+    manifest = verify_manifest(folder, size_only=[MAP_FILE])
+    grid = Grid.from_dict(json.loads((folder / GRID_FILE).read_text()))
+    if grid.hash != manifest["grid_hash"]:
+        raise MapError(f"{folder / GRID_FILE}: its grid is not the one of the manifest; build the map again")
+    facts = {name: value for name, value in manifest.items() if name not in ("files", "sha256", "format")}
+    return MapFolder(folder, grid, load_settings(PatchSettings, facts["settings"]), facts, memory_budget_mb)
+
+
+def add_files(store: Path, names: Sequence[str]) -> None:
+    """List files that base training put into the map folder in its manifest, so that damage to them is noticed."""
+    folder = Path(store) / MAP_FOLDER
+    _relist(folder, {*read_manifest(folder)["files"], *names})
+
+
+def remove_files(store: Path, names: Sequence[str]) -> None:
+    """Take files out of the manifest, then delete them: a kill in between leaves a map that opens."""
+    folder = Path(store) / MAP_FOLDER
+    _relist(folder, set(read_manifest(folder)["files"]) - set(names))
+    for name in names:
+        (folder / name).unlink(missing_ok=True)
+
+
+def _relist(folder: Path, names: set[str]) -> None:
+    manifest = read_manifest(folder)
+    if names != set(manifest["files"]):
+        facts = {name: value for name, value in manifest.items() if name not in ("files", "sha256", "format")}
+        write_manifest(folder, names, **facts)
+
+
+def _holds_already(folder: Path, facts: dict[str, Any]) -> bool:
+    """Whether the folder holds this very map, whole; MapError where it must not be replaced."""
+    manifest = read_manifest(folder)
+    remedy = "choose another --out, or delete the store if nothing in it is needed"
+    if manifest["grid_hash"] != facts["grid_hash"]:
+        raise MapError(
+            f"{folder}: holds the grid {manifest['grid_hash'][:12]}…, this raster and these settings give "
+            f"{facts['grid_hash'][:12]}…; {remedy}"
+        )
+    if all(manifest.get(name) == value for name, value in facts.items()):
+        try:
+            verify_manifest(folder)
+        except StoreError as error:
+            raise MapError(f"{error}; delete {folder} and build the map again") from None
+        return True
+    own = (GRID_FILE, MANIFEST)
+    learnt = [path.name for path in folder.iterdir() if path.name not in own and not path.name.startswith(OWN_PREFIXES)]
+    if learnt or any((folder.parent / "generations").glob("[0-9]*")):
+        raise MapError(f"{folder}: was learnt from with another raster or other settings; {remedy}")
+    return False

@@ -1,0 +1,295 @@
+"""Base training: what the drone knows before its first flight, from the satellite map alone (paper, section 4.2).
+
+Under torchrun every process takes its share of each batch and DistributedDataParallel averages the gradients,
+so that the training is the same as that of one process.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from aerial_vpr_cl.errors import SettingsError, StoreError
+from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.knowledge.generations import Generation, GenerationStore
+from aerial_vpr_cl.knowledge.map_folder import MapFolder, add_files, open_map, remove_files
+from aerial_vpr_cl.learning.optimisers import Optimisers
+from aerial_vpr_cl.learning.recipes import Recipe, recipe_of
+from aerial_vpr_cl.learning.satellite_batches import LabelledViews, SatelliteBatches, held_out_views, read_ahead
+from aerial_vpr_cl.learning.training_state import TrainingState
+from aerial_vpr_cl.learning.validation import recall_near
+from aerial_vpr_cl.memory.buffer import ReplayBuffer
+from aerial_vpr_cl.model.aggregation import SaladSettings
+from aerial_vpr_cl.model.checkpoint import save_tail, save_trunk
+from aerial_vpr_cl.model.devices import pick_device
+from aerial_vpr_cl.model.network import Network, NetworkSettings
+from aerial_vpr_cl.progress import Progress, silent, track
+from aerial_vpr_cl.satellite.exemplars import ExemplarMemory
+from aerial_vpr_cl.satellite.herding import herd
+from aerial_vpr_cl.settings import setting
+
+log = logging.getLogger(__name__)
+
+BATCH_AT_INFERENCE = 32
+
+WHEN_TO_STOP = {
+    "max_steps",
+    "patience",
+    "good_recall",
+    "exemplars",
+    "exemplar_candidates",
+    "carry_pixels",
+    "device",
+    "readers",
+}
+"""Settings that may change between an interrupted run and its continuation: they do not change the steps themselves."""
+
+
+@dataclass(frozen=True)
+class BaseTrainingSettings:
+    """How generation 0 is trained; what is left unset follows the backbone's recipe."""
+
+    backbone: str = setting("auto", "timm name; auto: DINOv2 ViT-B/14 with a GPU, EfficientNet-Lite0 without")
+    weights: str | None = setting(
+        None, "file with pretrained weights (.safetensors, .pth); unset: where the backbone finds its own"
+    )
+    aggregation: str = setting("gem", "pooling of patch features", choices=("gem", "salad"))
+    salad: SaladSettings = setting(SaladSettings(), "sizes of SALAD; small feature maps need fewer clusters")
+    input_size: int | None = setting(None, "side of the network's input, pixels; unset: the backbone's default")
+    batch: int | None = setting(None, "patches a step, over all processes; unset: the recipe", low=1)
+    tail_rate: float | None = setting(None, "learning rate of the tail; unset: the recipe", low=1e-12)
+    head_rate: float | None = setting(None, "learning rate of the heads; unset: the recipe", low=1e-12)
+    photometric: bool = setting(True, "random brightness, contrast, colour and grey, where the recipe has them")
+    epoch_steps: int = setting(10, "steps of an epoch; each epoch trains one group", low=1)
+    max_steps: int = setting(1000, "most steps; training stops earlier when it no longer improves", low=1)
+    patience: int = setting(4, "cycles over all groups without better recall or loss after which training stops", low=1)
+    good_recall: float = setting(0.995, "recall on held-out views that is good enough to stop", low=0.0, high=1.0)
+    held_out: int = setting(384, "held-out views on which recall and temperature are measured", low=16)
+    exemplars: int = setting(12, "satellite exemplars a cell", low=1)
+    exemplar_candidates: int = setting(24, "patches a cell among which herding chooses; 0: all", low=0)
+    carry_pixels: bool = setting(False, "store exemplars as JPEG, for drones that do not carry the raster")
+    seed: int = setting(0, "fixes everything that is drawn", low=0)
+    device: str = setting("auto", "cpu, cuda, ...; auto takes a GPU if there is one")
+    readers: int = setting(2, "threads that read patches ahead", low=1)
+
+
+class _MeanLoss(nn.Module):
+    """Images and labels of one group to the mean loss: one forward call, as DistributedDataParallel wants it."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, images: Tensor, labels: Tensor, group: int) -> Tensor:
+        # bfloat16 has the range of float32: float16 would lose most gradients behind GeM without a scaler.
+        mixed = images.is_cuda and torch.cuda.is_bf16_supported()
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=mixed):
+            features = self.network.features(images)
+        return self.network.heads.cross_entropy(features, labels, group).mean()
+
+
+def train_base(store_path: Path, settings: BaseTrainingSettings, progress: Progress = silent) -> Generation | None:
+    """Train tail and heads on the map of a store and commit generation 0; only the first process returns it."""
+    rank, world = _join_processes(settings)
+    folder = open_map(store_path)
+    store = GenerationStore.create(store_path)
+    if store.numbers():
+        raise StoreError(
+            f"{store_path}: has generations {store.numbers()} already; build the map into a new store to start over"
+        )
+    network, recipe = build_network(folder.grid, settings, _local_rank())
+    if (settings.batch or recipe.batch) % world:
+        raise SettingsError(
+            f"{settings.batch or recipe.batch} patches a step cannot be shared out evenly to {world} processes; "
+            "choose another --batch"
+        )
+    if rank > 0:
+        _train(network, folder, recipe, settings, silent, rank, world)
+        return None
+    with store.learner_lock():
+        held_out = _train(network, folder, recipe, settings, progress, rank, world)
+        with torch.inference_mode():
+            scores = scores_of(network, held_out)
+        temperature = network.fit_temperature(torch.from_numpy(scores), torch.from_numpy(held_out.labels))
+        recall = recall_near(folder.grid, scores, held_out.positions)
+        log.info("held-out recall %.3f, temperature %.3f", recall, temperature)
+        _keep_trunk_and_exemplars(folder, network, settings, progress)
+        with store.draft() as draft:
+            save_tail(draft.path / "tail.safetensors", network)
+            ReplayBuffer.empty(folder.grid.n_groups).save(draft.path / "replay.h5", folder.grid.hash)
+            generation = draft.commit(
+                ["tail.safetensors", "replay.h5"],
+                grid_hash=folder.grid.hash,
+                held_out_recall=recall,
+                settings=asdict(settings),
+                missions=[],
+            )
+        TrainingState.file_in(store_path).unlink(missing_ok=True)
+        return generation
+
+
+def build_network(grid: Grid, settings: BaseTrainingSettings, local_rank: int = 0) -> tuple[Network, Recipe]:
+    """An untrained network over the cells of a grid, on its device, with the recipe of its backbone."""
+    wanted = NetworkSettings(
+        settings.backbone, settings.aggregation, settings.input_size, salad=settings.salad
+    ).resolved()
+    recipe = recipe_of(wanted.backbone)
+    if not settings.photometric:
+        plain = replace(recipe.augmentation, brightness=0.0, contrast=0.0, colour=0.0, grey=0.0)
+        recipe = replace(recipe, augmentation=plain)
+    wanted = replace(wanted, margin=recipe.margin, scale=recipe.scale)
+    device = pick_device(settings.device, local_rank)
+    return Network.build(wanted, grid, weights=settings.weights, seed=settings.seed, device=device), recipe
+
+
+def scores_of(network: Network, views: LabelledViews) -> np.ndarray:
+    """(n, C) cosines of views."""
+    parts = range(0, len(views.images), BATCH_AT_INFERENCE)
+    with torch.inference_mode():
+        return np.concatenate(
+            [network.scores(network.preprocess(views.images[i : i + BATCH_AT_INFERENCE])).cpu().numpy() for i in parts]
+        )
+
+
+def _train(
+    network: Network,
+    folder: MapFolder,
+    recipe: Recipe,
+    settings: BaseTrainingSettings,
+    progress: Progress,
+    rank: int,
+    world: int,
+) -> LabelledViews:
+    """Groups by epoch until neither recall nor loss improves; every cycle is saved, so a killed run goes on."""
+    batch = settings.batch or recipe.batch
+    batches = SatelliteBatches(folder, recipe, network.input_size, batch, settings.seed)
+    held_out = held_out_views(folder, network.input_size, settings.held_out, settings.seed)
+    optimisers = Optimisers(network, settings.tail_rate or recipe.tail_rate, settings.head_rate or recipe.head_rate)
+    way = {name: value for name, value in asdict(settings).items() if name not in WHEN_TO_STOP}
+    state = TrainingState.resume(folder.path.parent, network, optimisers, way)
+    model: nn.Module = _MeanLoss(network)
+    if world > 1:
+        model = DistributedDataParallel(model, find_unused_parameters=True, broadcast_buffers=False)
+    groups = [group for group in range(folder.grid.n_groups) if len(folder.grid.classes_of_group(group))]
+    cycle_steps = settings.epoch_steps * len(groups)
+    group_of = [group for group in groups for _ in range(settings.epoch_steps)]
+    reader = _reader(batches, state.step, settings, group_of, rank, world)
+    network.train()
+    losses: dict[int, list[float]] = {}
+    for step, views in enumerate(reader, start=state.step):
+        if state.is_done(settings.good_recall, settings.patience):
+            break
+        torch.manual_seed((settings.seed << 32) + step * world + rank)  # SALAD's dropout draws from torch
+        group = group_of[step % cycle_steps]
+        images = network.normalise(views.images)
+        loss = model(images, torch.from_numpy(views.labels).to(network.device), group)
+        optimisers.step(loss, group)
+        losses.setdefault(group, []).append(_mean_over_processes(loss.detach()))
+        figures = {"loss": losses[group][-1], "recall": state.best_recall}
+        progress("train", step + 1, settings.max_steps, **figures)
+        if (step + 1) % settings.epoch_steps == 0:
+            optimisers.end_head_epoch(group, float(np.mean(losses[group])))
+        if (step + 1) % cycle_steps == 0:
+            cycle_loss = float(np.mean([value for values in losses.values() for value in values]))
+            losses.clear()
+            optimisers.end_cycle(cycle_loss)
+            network.eval()
+            recall = _from_first_process(
+                recall_near(folder.grid, scores_of(network, held_out), held_out.positions) if rank == 0 else 0.0, world
+            )
+            network.train()
+            state.note(step + 1, recall, cycle_loss)
+            if rank == 0:
+                state.save(network, optimisers)
+    progress("train", settings.max_steps, settings.max_steps, recall=state.best_recall)
+    network.eval()
+    return held_out
+
+
+def _reader(
+    batches: SatelliteBatches, start: int, settings: BaseTrainingSettings, group_of: list[int], rank: int, world: int
+) -> Iterator[LabelledViews]:
+    tasks = (
+        functools.partial(batches.read, step, group_of[step % len(group_of)], rank, world)
+        for step in range(start, settings.max_steps)
+    )
+    return read_ahead(tasks, settings.readers)
+
+
+def _keep_trunk_and_exemplars(
+    folder: MapFolder, network: Network, settings: BaseTrainingSettings, progress: Progress
+) -> None:
+    """What belongs to the map and never changes again: the trunk, and the exemplars chosen by herding."""
+    remove_files(folder.path.parent, ["trunk.safetensors", "exemplars.h5"])  # of a run killed before its commit
+    save_trunk(folder.path / "trunk.safetensors", network)
+    patches = folder.patches
+    rng = np.random.default_rng([settings.seed, 1])
+    rows = _candidates(patches.labels, settings.exemplar_candidates, rng)
+    features = []
+    parts = [rows[i : i + BATCH_AT_INFERENCE] for i in range(0, len(rows), BATCH_AT_INFERENCE)]
+    with torch.inference_mode():
+        for part in track(parts, progress, "exemplars"):
+            images, _ = folder.satellite.read_patches(
+                patches.centres[part], patches.angles_deg[part], patches.footprint_m, network.input_size
+            )
+            features.append(network.features(network.preprocess(images)).cpu().numpy())
+    chosen = rows[herd(np.concatenate(features), patches.labels[rows], settings.exemplars)]
+    memory = ExemplarMemory.choose(
+        patches, chosen, images_from=folder.satellite if settings.carry_pixels else None, size_px=network.input_size
+    )
+    memory.save(folder.path / "exemplars.h5", folder.grid.hash)
+    add_files(folder.path.parent, ["trunk.safetensors", "exemplars.h5"])
+
+
+def _candidates(labels: np.ndarray, per_class: int, rng: np.random.Generator) -> np.ndarray:
+    """Rows of at most `per_class` random patches of every class, in the order of the table."""
+    if not per_class:
+        return np.arange(len(labels))
+    shuffled = rng.permutation(len(labels))
+    order = shuffled[np.argsort(labels[shuffled], kind="stable")]
+    _, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
+    place_in_class = np.arange(len(order)) - np.repeat(starts, counts)
+    return np.sort(order[place_in_class < per_class])
+
+
+def _join_processes(settings: BaseTrainingSettings) -> tuple[int, int]:
+    """Rank and number of processes; under torchrun the process group is set up once."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    if world > 1 and not dist.is_initialized():
+        device = pick_device(settings.device, _local_rank())
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    return (dist.get_rank(), world) if world > 1 else (0, 1)
+
+
+def _local_rank() -> int:
+    """Place of this process among those on this computer: it decides which GPU it takes."""
+    return int(os.environ.get("LOCAL_RANK", "0"))
+
+
+def _mean_over_processes(loss: Tensor) -> float:
+    if dist.is_initialized():
+        loss = loss.clone()
+        dist.all_reduce(loss)
+        loss /= dist.get_world_size()
+    return float(loss)
+
+
+def _from_first_process(value: float, world: int) -> float:
+    if world == 1:
+        return value
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+    shared = torch.tensor([value], dtype=torch.float64, device=device)
+    dist.broadcast(shared, 0)
+    return float(shared)

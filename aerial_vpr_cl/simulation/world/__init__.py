@@ -1,0 +1,1 @@
+"""The ground to fly over: a procedural world, or a raster of a real date."""

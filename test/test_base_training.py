@@ -1,0 +1,180 @@
+"""Base training: it learns the map, goes on after a kill, and several processes train as one."""
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from crash_support import environment
+from safetensors.torch import load_file
+from store_support import make_map, write_flight
+
+from aerial_vpr_cl.errors import ModelError, SettingsError, StoreError
+from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.knowledge.map_folder import open_map
+from aerial_vpr_cl.learning.adapt import adapt, load_knowledge
+from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
+from aerial_vpr_cl.learning.base_training import BaseTrainingSettings, scores_of, train_base
+from aerial_vpr_cl.learning.recipes import recipe_of
+from aerial_vpr_cl.learning.satellite_batches import SatelliteBatches, held_out_views, read_ahead
+from aerial_vpr_cl.model.aggregation import SaladSettings
+
+LITE = "tf_efficientnet_lite0"
+SHORT = BaseTrainingSettings(
+    backbone=LITE, input_size=64, batch=16, epoch_steps=4, max_steps=16, held_out=32,
+    exemplars=3, exemplar_candidates=4, good_recall=1.0, readers=1,
+)  # fmt: skip
+LONG = replace(SHORT, batch=24, max_steps=112, held_out=64, good_recall=0.95, photometric=False)
+OPTIONS = [
+    *["--backbone", LITE, "--input-size", "64", "--batch", "16", "--epoch-steps", "4", "--max-steps", "16"],
+    *["--held-out", "32", "--exemplars", "3", "--exemplar-candidates", "4", "--good-recall", "1.0", "--readers", "1"],
+]
+
+
+@pytest.fixture(scope="module")
+def map_store(tmp_path_factory) -> Path:
+    return make_map(tmp_path_factory.mktemp("map"), blur_px=12.0)
+
+
+@pytest.fixture
+def store(map_store, tmp_path) -> Path:
+    return Path(shutil.copytree(map_store, tmp_path / "store"))
+
+
+@pytest.fixture(scope="module")
+def trained(map_store, tmp_path_factory) -> Path:
+    """A store whose network really knows its map; tests copy it before they change it."""
+    store = Path(shutil.copytree(map_store, tmp_path_factory.mktemp("trained") / "store"))
+    train_base(store, LONG)
+    return store
+
+
+def scores_on_held_out(store: Path) -> np.ndarray:
+    known = load_knowledge(GenerationStore(store), torch.device("cpu"))
+    return scores_of(known.network, held_out_views(known.map, 64, 32, seed=1))
+
+
+def test_a_network_with_salad_is_trained_and_read_again(store):
+    sizes = SaladSettings(clusters=3, cluster_dim=4, global_dim=5, hidden_dim=8)
+    train_base(store, replace(SHORT, max_steps=4, aggregation="salad", salad=sizes))
+    network = load_knowledge(GenerationStore(store), torch.device("cpu")).network
+    assert network.settings.aggregation == "salad"
+    assert network.feature_dim == 5 + 3 * 4
+
+
+def tail_of(store: Path) -> dict[str, torch.Tensor]:
+    return load_file(store / "generations" / "000000" / "tail.safetensors")
+
+
+def test_training_learns_to_place_unseen_views(trained):
+    generation = GenerationStore(trained).newest()
+    assert generation.number == 0 and generation.facts["held_out_recall"] > 0.7  # by chance 0.2
+    assert not (trained / "training.safetensors").exists()
+
+
+def test_generation_0_has_calibrated_scores_and_exemplars_of_every_cell(trained):
+    known = load_knowledge(GenerationStore(trained), torch.device("cpu"))
+    assert set(known.exemplars.labels) == set(range(known.map.grid.n_classes))
+    assert np.bincount(known.exemplars.labels).max() <= 3
+    assert float(known.network.temperature) != 1.0
+    views = held_out_views(known.map, 64, 48, seed=99)
+    with torch.inference_mode():
+        probabilities = known.network.probabilities(known.network.scores(known.network.preprocess(views.images)))
+    confidence, answer = (values.numpy() for values in probabilities.max(dim=1))
+    assert abs(confidence.mean() - (answer == views.labels).mean()) < 0.25
+
+
+def test_the_trained_map_files_are_listed_and_checked(trained, tmp_path):
+    copy = Path(shutil.copytree(trained, tmp_path / "copy"))
+    (copy / "map" / "exemplars.h5").write_bytes(b"nonsense")
+    with pytest.raises(StoreError, match="exemplars"):
+        open_map(copy)
+
+
+def test_a_second_training_of_the_same_store_is_refused(trained):
+    with pytest.raises(StoreError, match="already"):
+        train_base(trained, SHORT)
+
+
+def test_a_network_that_forgets_the_map_is_not_committed(trained, tmp_path):
+    store = Path(shutil.copytree(trained, tmp_path / "store"))
+    write_flight(store, store / "missions" / "wreck", 12, name="wreck")
+    wreck = AdaptSettings(cycles=1, views=1, tail_rate=0.3, head_rate=3.0, batch_exemplar=0, gate_margin=0.1)
+    (report,) = adapt(store, GenerationStore(store).waiting_missions(), wreck)
+    assert not report.committed and "exemplars fell" in report.reason
+    assert GenerationStore(store).numbers() == [0] and (store / "missions" / "wreck").is_dir()
+
+
+def test_a_killed_run_goes_on_and_ends_as_if_nothing_had_happened(map_store, tmp_path):
+    whole, killed = (Path(shutil.copytree(map_store, tmp_path / name)) for name in ("whole", "killed"))
+    command = [sys.executable, "-m", "aerial_vpr_cl", "train-base"]
+    run = subprocess.run([*command, str(whole), *OPTIONS], env=environment(), capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    process = subprocess.Popen([*command, str(killed), *OPTIONS, "--max-steps", "16"], env=environment())
+    state = killed / "training.safetensors"
+    limit = time.monotonic() + 120
+    while not state.exists() and process.poll() is None and time.monotonic() < limit:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert GenerationStore(killed).numbers() == [] or not state.exists()
+    if not GenerationStore(killed).numbers():
+        again = subprocess.run([*command, str(killed), *OPTIONS], env=environment(), capture_output=True, text=True)
+        assert again.returncode == 0, again.stderr
+        assert "goes on at step" in again.stderr
+    for name, tensor in tail_of(whole).items():
+        torch.testing.assert_close(tensor, tail_of(killed)[name], rtol=0, atol=0, msg=name)
+
+
+def test_two_processes_under_torchrun_train_as_one(map_store, tmp_path):
+    one, two = (Path(shutil.copytree(map_store, tmp_path / name)) for name in ("one", "two"))
+    train_base(one, replace(SHORT, max_steps=3))
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [*torchrun, "-m", "aerial_vpr_cl", "train-base", str(two), *OPTIONS, "--max-steps", "3"]
+    done = subprocess.run(command, env=environment(OMP_NUM_THREADS="1"), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    recalls = [GenerationStore(store).newest().facts["held_out_recall"] for store in (one, two)]
+    assert abs(recalls[0] - recalls[1]) < 0.07  # two of 32 views: rounding may turn a close call
+    # Adam makes whole steps of the rounding of tiny gradients, so the networks are compared by what they say, early.
+    fewer = Path(shutil.copytree(map_store, tmp_path / "fewer"))
+    train_base(fewer, replace(SHORT, max_steps=1))
+    same = np.abs(scores_on_held_out(one) - scores_on_held_out(two)).mean()
+    other = np.abs(scores_on_held_out(one) - scores_on_held_out(fewer)).mean()
+    assert same < 0.1 * other, (same, other)
+
+
+def test_a_batch_depends_on_the_step_alone_and_is_shared_out_without_overlap(store):
+    folder = open_map(store)
+    batches = SatelliteBatches(folder, recipe_of(LITE), 32, 8, seed=5)
+    whole = batches.read(3, group=1)
+    parts = [batches.read(3, group=1, rank=rank, world=2) for rank in range(2)]
+    assert np.array_equal(whole.images[0::2], parts[0].images)
+    assert np.array_equal(whole.images[1::2], parts[1].images)
+    assert set(folder.grid.groups[whole.labels]) == {1}
+    assert np.array_equal(folder.grid.class_of(whole.positions), whole.labels)
+
+
+def test_reading_ahead_keeps_the_order_and_passes_errors_on():
+    assert list(read_ahead((lambda n=n: n for n in range(20)), workers=3)) == list(range(20))
+    with pytest.raises(ZeroDivisionError):
+        list(read_ahead((lambda n=n: 1 // n for n in (2, 1, 0)), workers=2))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"backbone": "resnet18"}, ModelError, "resnet18"),
+        ({"weights": "nowhere.safetensors"}, ModelError, "nowhere"),
+        ({"device": "cuda:7"}, SettingsError, "GPU"),
+        ({"device": "abacus"}, SettingsError, "abacus"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_with_words(store, change, error, words):
+    with pytest.raises(error, match=words):
+        train_base(store, replace(SHORT, **change))
