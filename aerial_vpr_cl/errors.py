@@ -13,6 +13,10 @@ class MissionError(AerialVprError):
     """A mission bag that cannot be read, written or learnt from."""
 
 
+class SensorError(AerialVprError):
+    """A measurement of the drone that cannot be used: an attitude, a height or a camera calibration."""
+
+
 class ModelError(AerialVprError):
     """A backbone, weight file or checkpoint that cannot be used."""
 

@@ -115,6 +115,15 @@ def check_encoded(encoded: bytes) -> None:
     _imdecode(_buffer_of(encoded), cv2.IMREAD_REDUCED_GRAYSCALE_8, "")
 
 
+def squeeze(image: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
+    """A whole RGB frame as a square of this many pixels a side; its aspect ratio is lost."""
+    height, width = image.shape[:2]
+    if (height, width) == (side, side):
+        return image
+    how = cv2.INTER_AREA if height >= side and width >= side else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(image, (side, side), interpolation=how), np.uint8)
+
+
 def to_rgb8(image: NDArray[Any]) -> NDArray[np.uint8]:
     """Grey (H, W) or (H, W, 1), RGB or RGBA of any depth to (H, W, 3) uint8 RGB; uint8 RGB is returned as it is."""
     if image.ndim == 3 and image.shape[2] == 1:

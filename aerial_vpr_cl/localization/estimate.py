@@ -16,11 +16,17 @@ NEIGHBOUR_CELLS = 1.5
 NOT_FINITE = "scores not finite"
 LOW_CONFIDENCE = "low confidence"
 BLANK_IMAGE = "blank image"
+LOOKS_AWAY = "camera looks away"
+SEES_LITTLE = "sees too little"
+OTHER_CAMERA = "image of another camera"
 
 REASONS = {
     NOT_FINITE: "the network's scores were not numbers",
     LOW_CONFIDENCE: "no place was probable enough",
     BLANK_IMAGE: "the image shows nothing: one shade all over",
+    LOOKS_AWAY: "the camera looked too far from straight down",
+    SEES_LITTLE: "the camera saw almost nothing of the footprint the map is cut to: on the ground, or a wrong height",
+    OTHER_CAMERA: "the image has another shape than the camera model: calibrate for this resolution",
 }
 """Why a frame gets no position, in words."""
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 
 from aerial_vpr_cl.errors import ModelError
 from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.images import squeeze
 from aerial_vpr_cl.model.aggregation import AGGREGATIONS, SaladSettings, build_aggregation
 from aerial_vpr_cl.model.backbone import Backbone, build_backbone
 from aerial_vpr_cl.model.heads import GroupedHeads
@@ -192,8 +192,4 @@ def fit_temperature(logits: Tensor, labels: Tensor, *, low: float = 0.01, high: 
 def _squeeze(image: NDArray[Any], side: int) -> NDArray[np.uint8]:
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
         raise ModelError(f"an image must be RGB, uint8 (height, width, 3), not {image.dtype} {image.shape}")
-    height, width = image.shape[:2]
-    if (height, width) == (side, side):
-        return image
-    how = cv2.INTER_AREA if height >= side and width >= side else cv2.INTER_LINEAR
-    return np.asarray(cv2.resize(image, (side, side), interpolation=how), np.uint8)
+    return squeeze(image, side)
