@@ -18,7 +18,8 @@ from aerial_vpr_cl.simulation.sorties import Sortie, simulate_mission
 from aerial_vpr_cl.simulation.world.procedural import procedural_world
 
 HELP = """Fly the missions of a scenario and write each as a rosbag2 directory OUT/NAME:
-/camera/image/compressed, /fix, and the true positions apart on /ground_truth/fix."""
+/camera/image/compressed, /fix, /imu, /height, /odometry and /camera/camera_info with the errors that the scenario
+sets, and the truth apart on /ground_truth/fix and /ground_truth/odometry."""
 
 
 STRIP_FRAMES = 8

@@ -12,6 +12,8 @@ MISSION_RECORD = "aerial_vpr_cl"
 """Name of the MCAP metadata record at the start of the file; its entries are those of custom_data in metadata.yaml."""
 NAME_KEY = "mission_name"
 MODALITY_KEY = "mission_modality"
+SENSORS_KEY = "mission_sensors"
+"""Settings of the drone's sensors that no topic tells, as JSON."""
 
 # Version 8 is read by Humble, Iron and Jazzy alike; version 9 writes QoS in a way only Jazzy understands.
 METADATA_VERSION = 8

@@ -7,10 +7,11 @@ the start of the file carries the mission's name and modality.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -28,17 +29,22 @@ from aerial_vpr_cl.mission.bag_metadata import (
     MISSION_RECORD,
     MODALITY_KEY,
     NAME_KEY,
+    SENSORS_KEY,
     RecordedTopic,
     bag_information,
     dump_yaml,
     qos_profiles,
 )
+from aerial_vpr_cl.mission.readings import OdometryReading, Reading
+from aerial_vpr_cl.mission.sensor_messages import ODOMETRY, TOPICS, odometry, serialized
 
 log = logging.getLogger(__name__)
 
 MODALITIES = ("VIS", "IR", "unknown")
-TRUTH_TOPIC = "/ground_truth/fix"
-"""Where simulated bags keep the true position, apart from the GNSS; never taken for a GNSS topic."""
+TRUTH = "/ground_truth/"
+"""Simulated bags keep the truth under this name, apart from what the drone knows; it is never taken for a sensor."""
+TRUTH_TOPIC = f"{TRUTH}fix"
+TRUE_POSE_TOPIC = f"{TRUTH}odometry"
 
 CHUNK_BYTES = 256 * 1024
 CHUNK_NS = 1_000_000_000
@@ -64,8 +70,13 @@ class MissionWriter:
         image_topic: str = "/camera/image/compressed",
         fix_topic: str = "/fix",
         compression: str = "none",
+        sensors: Mapping[str, Any] | None = None,
     ) -> None:
-        """Create the directory `path`, which must not exist. Compression is that of chunks; JPEG gains nothing."""
+        """Create the directory `path`, which must not exist. Compression is that of chunks; JPEG gains nothing.
+
+        `sensors` are settings of the drone's sensors that no topic tells, such as how the camera is mounted; they are
+        noted in the bag, so that its readers need not be told.
+        """
         self.path = Path(path)
         self.name = name or self.path.name
         self.image_topic = image_topic
@@ -75,6 +86,8 @@ class MissionWriter:
         if compression not in _COMPRESSIONS:
             raise MissionError(f"{path}: compression '{compression}' is unknown; choose {', '.join(_COMPRESSIONS)}")
         self._facts = {NAME_KEY: self.name, MODALITY_KEY: modality}
+        if sensors:
+            self._facts[SENSORS_KEY] = json.dumps(dict(sensors), sort_keys=True)
         self._topics: dict[str, RecordedTopic] = {}
         self._schemas: dict[str, int] = {}
         self._first_ns: int | None = None
@@ -159,6 +172,15 @@ class MissionWriter:
         """The true position of a simulated camera, on its own topic."""
         message = messages.nav_sat_fix(stamp_ns, latitude, longitude, altitude, variance_m2=0.0, frame_id="truth")
         self.write_serialized(TRUTH_TOPIC, messages.NAV_SAT_FIX, stamp_ns, message)
+
+    def write_reading(self, reading: Reading) -> None:
+        """What an instrument of the drone says, on the topic of its kind."""
+        message_type, message = serialized(reading)
+        self.write_serialized(TOPICS[type(reading)], message_type, reading.stamp_ns, message)
+
+    def write_true_pose(self, reading: OdometryReading) -> None:
+        """The true pose of a simulated drone: easting, northing and height above ground, attitude in ENU."""
+        self.write_serialized(TRUE_POSE_TOPIC, ODOMETRY, reading.stamp_ns, odometry(reading, frame_id="utm"))
 
     def write_serialized(self, topic: str, message_type: str, log_ns: int, data: bytes) -> None:
         """Any message as CDR bytes, for instance as it came from a ROS subscription with raw=True."""

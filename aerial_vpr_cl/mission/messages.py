@@ -63,7 +63,7 @@ def image_format(encoded: bytes) -> str:
 def compressed_image(stamp_ns: int, encoded: bytes, frame_id: str = "camera") -> bytes:
     """JPEG or PNG bytes as a serialized sensor_msgs/CompressedImage."""
     data = np.frombuffer(encoded, np.uint8)
-    message = _make(COMPRESSED_IMAGE, header=_header(stamp_ns, frame_id), format=image_format(encoded), data=data)
+    message = make(COMPRESSED_IMAGE, header=header(stamp_ns, frame_id), format=image_format(encoded), data=data)
     return serialize(message, COMPRESSED_IMAGE)
 
 
@@ -75,9 +75,9 @@ def raw_image(stamp_ns: int, image: NDArray[Any], frame_id: str = "camera") -> b
     if encoding is None or image.size == 0 or image.shape[2:] not in ((), (3,)):
         raise MissionError(f"an image of shape {image.shape} and {image.dtype} is neither RGB, grey nor 16-bit grey")
     little = np.ascontiguousarray(image.astype(image.dtype.newbyteorder("<"), copy=False))
-    message = _make(
+    message = make(
         IMAGE,
-        header=_header(stamp_ns, frame_id),
+        header=header(stamp_ns, frame_id),
         height=image.shape[0],
         width=image.shape[1],
         encoding=encoding,
@@ -100,10 +100,10 @@ def nav_sat_fix(
 ) -> bytes:
     """A position in degrees and metres as a serialized sensor_msgs/NavSatFix; no variance: covariance unknown."""
     known = variance_m2 is not None
-    message = _make(
+    message = make(
         NAV_SAT_FIX,
-        header=_header(stamp_ns, frame_id),
-        status=_make("sensor_msgs/msg/NavSatStatus", status=status, service=1),
+        header=header(stamp_ns, frame_id),
+        status=make("sensor_msgs/msg/NavSatStatus", status=status, service=1),
         latitude=float(latitude),
         longitude=float(longitude),
         altitude=float(altitude),
@@ -113,11 +113,13 @@ def nav_sat_fix(
     return serialize(message, NAV_SAT_FIX)
 
 
-def _header(stamp_ns: int, frame_id: str) -> Any:
+def header(stamp_ns: int, frame_id: str) -> Any:
+    """A std_msgs/Header."""
     sec, nanosec = divmod(int(stamp_ns), 1_000_000_000)
-    stamp = _make("builtin_interfaces/msg/Time", sec=sec, nanosec=nanosec)
-    return _make("std_msgs/msg/Header", stamp=stamp, frame_id=frame_id)
+    stamp = make("builtin_interfaces/msg/Time", sec=sec, nanosec=nanosec)
+    return make("std_msgs/msg/Header", stamp=stamp, frame_id=frame_id)
 
 
-def _make(message_type: str, **fields: Any) -> Any:
+def make(message_type: str, **fields: Any) -> Any:
+    """A rosbags message of a type; every field has to be given."""
     return type_store().types[message_type](**fields)

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from aerial_vpr_cl.settings import setting
 from aerial_vpr_cl.simulation.world.ground import GroundImage, Window
+
+LEVEL_NORTH = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+"""base_link → ENU of a level drone that heads north."""
 
 
 @dataclass(frozen=True)
@@ -48,24 +51,44 @@ class Pose:
 
 def ground_to_image(camera: CameraSettings, pose: Pose) -> NDArray[np.float64]:
     """(3, 3) homography from metres east and north of `pose.position` to pixel coordinates."""
-    heading, tilt, roll = np.radians([pose.heading_deg, camera.tilt_deg + pose.pitch_deg, pose.roll_deg])
-    forward, right = (
-        np.array([np.sin(heading), np.cos(heading), 0.0]),
-        np.array([np.cos(heading), -np.sin(heading), 0.0]),
-    )
-    down = np.array([0.0, 0.0, -1.0])
-    # Camera axes: x to the right of the image, y to its bottom, z along the view.
-    y = np.sin(tilt) * down - np.cos(tilt) * forward
-    z = np.cos(tilt) * down + np.sin(tilt) * forward
-    x, z = np.cos(roll) * right + np.sin(roll) * z, np.cos(roll) * z - np.sin(roll) * right
+    to_camera = camera_axes(camera, pose.heading_deg, pose.pitch_deg, pose.roll_deg)
     focal = focal_px(camera)
     intrinsics = np.array(
         [[focal, 0.0, (camera.width_px - 1) / 2], [0.0, focal, (camera.height_px - 1) / 2], [0, 0, 1.0]]
     )
-    to_camera = np.stack([x, y, z])
-    behind = forward[:2] * pose.altitude_m * np.tan(np.radians(camera.tilt_deg)) if camera.centred else np.zeros(2)
+    heading = np.radians(pose.heading_deg)
+    forward = np.array([np.sin(heading), np.cos(heading)])
+    behind = forward * pose.altitude_m * np.tan(np.radians(camera.tilt_deg)) if camera.centred else np.zeros(2)
     offset = to_camera @ np.array([behind[0], behind[1], -pose.altitude_m])
     return intrinsics @ np.column_stack([to_camera[:, 0], to_camera[:, 1], offset])
+
+
+def camera_axes(
+    camera: CameraSettings, heading_deg: ArrayLike, pitch_deg: ArrayLike = 0.0, roll_deg: ArrayLike = 0.0
+) -> NDArray[np.float64]:
+    """(..., 3, 3) rows: the camera's axes in ENU, x right and y down in the image, z along the view."""
+    heading, tilt, roll = (
+        np.radians(angle)[..., None]
+        for angle in np.broadcast_arrays(
+            np.asarray(heading_deg, float), camera.tilt_deg + np.asarray(pitch_deg, float), np.asarray(roll_deg, float)
+        )
+    )
+    flat = np.zeros_like(heading)
+    forward = np.concatenate([np.sin(heading), np.cos(heading), flat], axis=-1)
+    right = np.concatenate([np.cos(heading), -np.sin(heading), flat], axis=-1)
+    down = np.array([0.0, 0.0, -1.0])
+    y = np.sin(tilt) * down - np.cos(tilt) * forward
+    z = np.cos(tilt) * down + np.sin(tilt) * forward
+    x, z = np.cos(roll) * right + np.sin(roll) * z, np.cos(roll) * z - np.sin(roll) * right
+    return np.stack([x, y, z], axis=-2)
+
+
+def body_axes(
+    camera: CameraSettings, heading_deg: ArrayLike, pitch_deg: ArrayLike, roll_deg: ArrayLike
+) -> NDArray[np.float64]:
+    """(..., 3, 3) base_link (forward, left, up) → ENU of the drone that carries the camera, tilted as it is mounted."""
+    seen = np.swapaxes(camera_axes(camera, heading_deg, pitch_deg, roll_deg), -1, -2)
+    return np.asarray(seen @ camera_axes(camera, 0.0) @ LEVEL_NORTH)
 
 
 def focal_px(camera: CameraSettings) -> float:

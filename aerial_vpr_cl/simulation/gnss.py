@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aerial_vpr_cl.geo.projection import Projection
 from aerial_vpr_cl.settings import setting
+from aerial_vpr_cl.simulation.episodes import beginnings, during, wandering
 from aerial_vpr_cl.simulation.flights import Flight
 
 STATUS_FIX, STATUS_NO_FIX = 0, -1
 """Values of sensor_msgs/NavSatStatus."""
+DRIFT_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -47,17 +48,15 @@ def receive(flight: Flight, gnss: GnssSettings, projection: Projection, rng: np.
     """Fixes from one second before the flight to one second after, in time order."""
     seconds = np.arange(-1.0, flight.duration_s + 1.0, 1.0 / gnss.rate_hz)
     stamps = flight.start_ns + np.round(seconds * 1e9).astype(np.int64)
-    error = _drift(seconds, rng) * gnss.drift_m + rng.normal(0.0, gnss.noise_m, (len(seconds), 2))
+    error = wandering(seconds, DRIFT_S, rng) * gnss.drift_m + rng.normal(0.0, gnss.noise_m, (len(seconds), 2))
     variance = np.full(len(seconds), max(gnss.drift_m**2 + gnss.noise_m**2, 0.01))
-    lost = np.zeros(len(seconds), bool)
-    for begin in _moments(gnss.outages, gnss.outage_s, flight.duration_s, rng):
-        lost |= (seconds >= begin) & (seconds < begin + gnss.outage_s)
-    for begin in _moments(gnss.jumps, gnss.jump_s, flight.duration_s, rng):
-        during = (seconds >= begin) & (seconds < begin + gnss.jump_s)
+    lost = during(seconds, beginnings(gnss.outages, gnss.outage_s, flight.duration_s, rng), gnss.outage_s)
+    for begin in beginnings(gnss.jumps, gnss.jump_s, flight.duration_s, rng):
+        shifted = (seconds >= begin) & (seconds < begin + gnss.jump_s)
         bearing, size = rng.uniform(0.0, 2.0 * np.pi), gnss.jump_m * rng.uniform(0.6, 1.4)
-        error[during] += size * np.array([np.sin(bearing), np.cos(bearing)])
+        error[shifted] += size * np.array([np.sin(bearing), np.cos(bearing)])
         if gnss.honest:
-            variance[during] += size**2
+            variance[shifted] += size**2
     latitude, longitude = projection.to_wgs84(flight.positions_at(stamps) + error)
     altitude = flight.altitudes_m_at(stamps) + rng.normal(0.0, 1.5 * gnss.noise_m, len(seconds))
     fixes = []
@@ -76,22 +75,3 @@ def receive(flight: Flight, gnss: GnssSettings, projection: Projection, rng: np.
         elif not gnss.silent_outages:
             fixes.append(Fix(int(stamps[k]), float("nan"), float("nan"), float("nan"), STATUS_NO_FIX, 1e6))
     return fixes
-
-
-def _drift(
-    seconds: NDArray[np.float64], rng: np.random.Generator, time_constant_s: float = 30.0
-) -> NDArray[np.float64]:
-    """(n, 2) first-order Gauss–Markov process of unit deviation."""
-    keep = float(np.exp(-(seconds[1] - seconds[0]) / time_constant_s))
-    shocks = rng.standard_normal((len(seconds), 2))
-    shocks[1:] *= np.sqrt(1.0 - keep**2)
-    drift = shocks.copy()
-    for k in range(1, len(drift)):
-        drift[k] += keep * drift[k - 1]
-    return drift
-
-
-def _moments(count: int, length_s: float, duration_s: float, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Beginnings of episodes, one in each equal part of the flight."""
-    part = duration_s / max(count, 1)
-    return np.arange(count) * part + rng.uniform(0.0, max(part - length_s, 0.0), count)

@@ -12,6 +12,7 @@ from aerial_vpr_cl.errors import SettingsError
 from aerial_vpr_cl.settings import load_settings, read_yaml, setting
 from aerial_vpr_cl.simulation.camera import CameraSettings
 from aerial_vpr_cl.simulation.gnss import GnssSettings
+from aerial_vpr_cl.simulation.sensors import InstrumentSettings
 from aerial_vpr_cl.simulation.tracks import TrackSettings
 from aerial_vpr_cl.simulation.world.appearance import Appearance
 from aerial_vpr_cl.simulation.world.ground import World
@@ -38,6 +39,7 @@ class MissionSpec:
     camera: CameraSettings = setting(CameraSettings(), "optics and sensor")
     track: TrackSettings = setting(TrackSettings(), "route, height and speed")
     gnss: GnssSettings = setting(GnssSettings(), "the satellite receiver")
+    sensors: InstrumentSettings = setting(InstrumentSettings(), "compass, tilt, height, odometry and their errors")
     raster: Path | None = setting(None, "GeoTIFF to fly over instead of the scenario's world")
     bands: tuple[int, ...] | None = setting(
         None, "bands of the raster, from 1: three as red, green, blue, or one as grey"
@@ -126,7 +128,7 @@ def _mission(entry: dict, what: str, folder: Path) -> MissionSpec:
         mission = load_settings(MissionSpec, entry)
     except SettingsError as error:
         raise SettingsError(f"{what}: {error}") from None
-    _refuse_plain_values(mission, ("appearance", "camera", "track", "gnss"), what)
+    _refuse_plain_values(mission, ("appearance", "camera", "track", "gnss", "sensors"), what)
     return mission if mission.raster is None else dataclasses.replace(mission, raster=folder / mission.raster)
 
 

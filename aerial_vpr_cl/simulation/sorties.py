@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from aerial_vpr_cl.errors import MissionError, SettingsError
 from aerial_vpr_cl.mission.bag_writer import MissionWriter
+from aerial_vpr_cl.mission.readings import OdometryReading, Reading
 from aerial_vpr_cl.progress import Progress, silent
-from aerial_vpr_cl.simulation.camera import Pose, develop, reach_m, take_picture
+from aerial_vpr_cl.simulation.camera import Pose, body_axes, develop, reach_m, take_picture
 from aerial_vpr_cl.simulation.flights import Flight, box_of, plan_flight
 from aerial_vpr_cl.simulation.gnss import Fix, receive
 from aerial_vpr_cl.simulation.scenario import MissionSpec
+from aerial_vpr_cl.simulation.sensors import quaternions, sense
 from aerial_vpr_cl.simulation.world.ground import GroundImage, World
 from aerial_vpr_cl.simulation.world.noise import smooth_series
 
@@ -44,6 +46,12 @@ class Sortie:
     flight: Flight
     fixes: tuple[Fix, ...]
 
+    @cached_property
+    def readings(self) -> tuple[Reading, ...]:
+        """What the drone's instruments say, in time order."""
+        rng = _stream(self.spec, 4)
+        return tuple(sense(self.flight, self.attitudes_at, self.spec.camera, self.spec.sensors, rng))
+
     def positions(self) -> NDArray[np.float64]:
         """(n, 2) true positions of the frames."""
         return self.flight.positions_at(self.flight.stamps_ns)
@@ -55,6 +63,11 @@ class Sortie:
         altitude_m, heading_deg = self.flight.altitudes_m_at(stamp)[0], self.flight.headings_deg_at(stamp)[0]
         position = self.flight.positions_at(stamp)[0]
         return Pose(position, float(altitude_m), float(heading_deg), float(pitch_deg), float(roll_deg))
+
+    def attitudes_at(self, stamps_ns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """(n, 3, 3) true rotations base_link → ENU; between frames the drone sways from one pose to the next."""
+        pitch, roll = (np.interp(stamps_ns, self.flight.stamps_ns, angle) for angle in self._wobble[:2])
+        return body_axes(self.spec.camera, self.flight.headings_deg_at(stamps_ns), pitch, roll)
 
     def frame(self, index: int) -> NDArray[np.uint8]:
         """RGB frame number `index`; each has its own noise, so any one can be made without the others."""
@@ -105,7 +118,9 @@ def simulate_mission(
 ) -> Sortie:
     """Fly a mission into a new bag at `path`; nothing is left there when it cannot be finished."""
     sortie = plan(world, spec)
-    writer = MissionWriter(path, name=spec.name, modality=spec.modality)
+    writer = MissionWriter(
+        path, name=spec.name, modality=spec.modality, sensors={"mount_tilt_deg": spec.camera.tilt_deg}
+    )
     try:
         with writer:
             _record(sortie, writer, raw, progress)
@@ -116,27 +131,44 @@ def simulate_mission(
 
 
 def _record(sortie: Sortie, writer: MissionWriter, raw: bool, progress: Progress) -> None:
-    flight, stamps = sortie.flight, sortie.flight.stamps_ns
+    stamps = sortie.flight.stamps_ns
     latitudes, longitudes = sortie.ground.projection.to_wgs84(sortie.positions())
-    altitudes = flight.altitudes_m_at(stamps)
-    waiting = list(reversed(sortie.fixes))
-    for k in range(len(stamps)):
+    poses = _true_poses(sortie)
+    heard = sorted([*sortie.fixes, *sortie.readings], key=lambda message: message.stamp_ns, reverse=True)
+    for k, pose in enumerate(poses):
         image = sortie.frame(k)
-        while waiting and waiting[-1].stamp_ns <= stamps[k]:
-            _write_fix(writer, waiting.pop())
+        while heard and heard[-1].stamp_ns <= stamps[k]:
+            _write(writer, heard.pop())
         if raw:
             writer.write_raw_image(int(stamps[k]), image)
         else:
             writer.write_image(int(stamps[k]), encode_jpeg(image, sortie.spec.camera.jpeg_quality))
-        writer.write_truth(int(stamps[k]), float(latitudes[k]), float(longitudes[k]), float(altitudes[k]))
+        writer.write_truth(int(stamps[k]), float(latitudes[k]), float(longitudes[k]), pose.position[2])
+        writer.write_true_pose(pose)
         progress(f"flying {sortie.spec.name}", k + 1, len(stamps))
-    while waiting:
-        _write_fix(writer, waiting.pop())
+    while heard:
+        _write(writer, heard.pop())
 
 
-def _write_fix(writer: MissionWriter, fix: Fix) -> None:
+def _true_poses(sortie: Sortie) -> list[OdometryReading]:
+    """Easting, northing, height above ground and attitude at every frame."""
+    stamps = sortie.flight.stamps_ns
+    places = np.column_stack([sortie.positions(), sortie.flight.altitudes_m_at(stamps)]).tolist()
+    attitudes = quaternions(sortie.attitudes_at(stamps)).tolist()
+    return [OdometryReading(int(s), tuple(place), tuple(q)) for s, place, q in zip(stamps, places, attitudes)]
+
+
+def _write(writer: MissionWriter, message: Fix | Reading) -> None:
+    if not isinstance(message, Fix):
+        writer.write_reading(message)
+        return
     writer.write_fix(
-        fix.stamp_ns, fix.latitude, fix.longitude, fix.altitude_m, status=fix.status, variance_m2=fix.variance_m2
+        message.stamp_ns,
+        message.latitude,
+        message.longitude,
+        message.altitude_m,
+        status=message.status,
+        variance_m2=message.variance_m2,
     )
 
 
