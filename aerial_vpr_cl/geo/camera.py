@@ -89,6 +89,11 @@ class CameraModel:
         """Angle between the left and the right border, as a pinhole of this focal length has it."""
         return 2.0 * math.degrees(math.atan(self.width_px / 2.0 / self.fx))
 
+    @cached_property
+    def middle_ray(self) -> NDArray[np.float64]:
+        """(3,) unit direction that the middle of the image shows, whatever size it is resized to."""
+        return self.rays([[(self.width_px - 1) / 2.0, (self.height_px - 1) / 2.0]])[0]
+
     def at_size(self, width_px: int, height_px: int) -> CameraModel:
         """The model of the same image resized."""
         if (width_px, height_px) == (self.width_px, self.height_px):

@@ -94,15 +94,14 @@ def make_view(image: NDArray[np.uint8], situation: Situation, settings: ViewSett
     camera = situation.camera or CameraModel.from_fov(width_px, height_px, NOMINAL_FOV_DEG)
     if abs(camera.width_px * height_px / (camera.height_px * width_px) - 1.0) > SAME_SHAPE:
         return Rejection(OTHER_CAMERA)
-    camera = camera.at_size(width_px, height_px)
     axes = _camera_axes(situation)
-    middle = axes @ camera.rays([[(width_px - 1) / 2.0, (height_px - 1) / 2.0]])[0]
+    middle = axes @ camera.middle_ray
     down = -float(middle[2])
     if not down >= math.cos(math.radians(MOST_TILT_DEG)):
         return Rejection(LOOKS_AWAY)
     height_m, scale_sigma = _height(situation, camera, settings.footprint_m)
     offset_m = middle[:2] * (height_m / down)
-    pixels = camera.project(_directions(axes, height_m, offset_m, settings))
+    pixels = camera.at_size(width_px, height_px).project(_directions(axes, height_m, offset_m, settings))
     mask = _inside(pixels, width_px, height_px)
     if mask.mean() < LEAST_SEEN:
         return Rejection(SEES_LITTLE)
