@@ -22,7 +22,8 @@ import torch
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import MapFolder, build_map
 from aerial_vpr_cl.learning.adapt import load_knowledge
-from aerial_vpr_cl.learning.base_training import BaseTrainingSettings, scores_of, train_base
+from aerial_vpr_cl.learning.base_training import scores_of, train_base
+from aerial_vpr_cl.learning.base_training_settings import BaseTrainingSettings
 from aerial_vpr_cl.learning.satellite_batches import held_out_views
 from aerial_vpr_cl.progress import ProgressBar
 from aerial_vpr_cl.satellite.patches import PatchSettings

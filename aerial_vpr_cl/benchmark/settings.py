@@ -14,7 +14,7 @@ from aerial_vpr_cl.benchmark.orders import order
 from aerial_vpr_cl.errors import SettingsError
 from aerial_vpr_cl.evaluation.metrics import PRIMARY_THRESHOLD_M
 from aerial_vpr_cl.learning.adapt_settings import LearnSettings
-from aerial_vpr_cl.learning.base_training import BaseTrainingSettings
+from aerial_vpr_cl.learning.base_training_settings import BaseTrainingSettings
 from aerial_vpr_cl.learning.methods import method_of
 from aerial_vpr_cl.memory.buffer import DEFAULT_BUDGET
 from aerial_vpr_cl.satellite.patches import PatchSettings

@@ -8,79 +8,39 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from aerial_vpr_cl.errors import SettingsError, StoreError
 from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.knowledge.failpoints import failpoint
 from aerial_vpr_cl.knowledge.generations import Generation, GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import MapFolder, add_files, open_map, remove_files
+from aerial_vpr_cl.learning.base_training_settings import WHEN_TO_STOP, BaseTrainingSettings
 from aerial_vpr_cl.learning.optimisers import Optimisers
+from aerial_vpr_cl.learning.processes import from_first_process, join_processes, local_rank, mean_over_processes
 from aerial_vpr_cl.learning.recipes import Recipe, recipe_of
 from aerial_vpr_cl.learning.satellite_batches import LabelledViews, SatelliteBatches, held_out_views, read_ahead
 from aerial_vpr_cl.learning.training_state import TrainingState
 from aerial_vpr_cl.learning.validation import recall_near
+from aerial_vpr_cl.learning.weight_mean import WeightMean
 from aerial_vpr_cl.memory.buffer import ReplayBuffer
-from aerial_vpr_cl.model.aggregation import SaladSettings
 from aerial_vpr_cl.model.checkpoint import save_tail, save_trunk
 from aerial_vpr_cl.model.devices import pick_device
 from aerial_vpr_cl.model.network import Network, NetworkSettings
 from aerial_vpr_cl.progress import Progress, silent, track
 from aerial_vpr_cl.satellite.exemplars import ExemplarMemory
 from aerial_vpr_cl.satellite.herding import herd
-from aerial_vpr_cl.settings import setting
 
 log = logging.getLogger(__name__)
 
 BATCH_AT_INFERENCE = 32
-
-WHEN_TO_STOP = {
-    "max_steps",
-    "patience",
-    "good_recall",
-    "exemplars",
-    "exemplar_candidates",
-    "carry_pixels",
-    "device",
-    "readers",
-}
-"""Settings that may change between an interrupted run and its continuation: they do not change the steps themselves."""
-
-
-@dataclass(frozen=True)
-class BaseTrainingSettings:
-    """How generation 0 is trained; what is left unset follows the backbone's recipe."""
-
-    backbone: str = setting("auto", "timm name; auto: DINOv2 ViT-B/14 with a GPU, EfficientNet-Lite0 without")
-    weights: str | None = setting(
-        None, "file with pretrained weights (.safetensors, .pth); unset: where the backbone finds its own"
-    )
-    aggregation: str = setting("gem", "pooling of patch features", choices=("gem", "salad"))
-    salad: SaladSettings = setting(SaladSettings(), "sizes of SALAD; small feature maps need fewer clusters")
-    input_size: int | None = setting(None, "side of the network's input, pixels; unset: the backbone's default")
-    batch: int | None = setting(None, "patches a step, over all processes; unset: the recipe", low=1)
-    tail_rate: float | None = setting(None, "learning rate of the tail; unset: the recipe", low=1e-12)
-    head_rate: float | None = setting(None, "learning rate of the heads; unset: the recipe", low=1e-12)
-    photometric: bool = setting(True, "random brightness, contrast, colour and grey, where the recipe has them")
-    epoch_steps: int = setting(10, "steps of an epoch; each epoch trains one group", low=1)
-    max_steps: int = setting(1000, "most steps; training stops earlier when it no longer improves", low=1)
-    patience: int = setting(4, "cycles over all groups without better recall or loss after which training stops", low=1)
-    good_recall: float = setting(0.995, "recall on held-out views that is good enough to stop", low=0.0, high=1.0)
-    held_out: int = setting(384, "held-out views on which recall and temperature are measured", low=16)
-    exemplars: int = setting(12, "satellite exemplars a cell", low=1)
-    exemplar_candidates: int = setting(24, "patches a cell among which herding chooses; 0: all", low=0)
-    carry_pixels: bool = setting(False, "store exemplars as JPEG, for drones that do not carry the raster")
-    seed: int = setting(0, "fixes everything that is drawn", low=0)
-    device: str = setting("auto", "cpu, cuda, ...; auto takes a GPU if there is one")
-    readers: int = setting(2, "threads that read patches ahead", low=1)
 
 
 class _MeanLoss(nn.Module):
@@ -100,14 +60,14 @@ class _MeanLoss(nn.Module):
 
 def train_base(store_path: Path, settings: BaseTrainingSettings, progress: Progress = silent) -> Generation | None:
     """Train tail and heads on the map of a store and commit generation 0; only the first process returns it."""
-    rank, world = _join_processes(settings)
+    rank, world = join_processes(settings.device)
     folder = open_map(store_path)
     store = GenerationStore.create(store_path)
     if store.numbers():
         raise StoreError(
             f"{store_path}: has generations {store.numbers()} already; build the map into a new store to start over"
         )
-    network, recipe = build_network(folder.grid, settings, _local_rank())
+    network, recipe = build_network(folder.grid, settings, local_rank())
     if (settings.batch or recipe.batch) % world:
         raise SettingsError(
             f"{settings.batch or recipe.batch} patches a step cannot be shared out evenly to {world} processes; "
@@ -117,9 +77,8 @@ def train_base(store_path: Path, settings: BaseTrainingSettings, progress: Progr
         _train(network, folder, recipe, settings, silent, rank, world)
         return None
     with store.learner_lock():
-        held_out = _train(network, folder, recipe, settings, progress, rank, world)
-        with torch.inference_mode():
-            scores = scores_of(network, held_out)
+        network, held_out = _train(network, folder, recipe, settings, progress, rank, world)
+        scores = scores_of(network, held_out)
         temperature = network.fit_temperature(torch.from_numpy(scores), torch.from_numpy(held_out.labels))
         recall = recall_near(folder.grid, scores, held_out.positions)
         log.info("held-out recall %.3f, temperature %.3f", recall, temperature)
@@ -169,14 +128,18 @@ def _train(
     progress: Progress,
     rank: int,
     world: int,
-) -> LabelledViews:
-    """Groups by epoch until neither recall nor loss improves; every cycle is saved, so a killed run goes on."""
+) -> tuple[Network, LabelledViews]:
+    """Groups by epoch until neither recall nor loss improves; every cycle is saved, so a killed run goes on.
+
+    Returned is the mean of the weights, on which recall is measured too, and the held-out views.
+    """
     batch = settings.batch or recipe.batch
     batches = SatelliteBatches(folder, recipe, network.input_size, batch, settings.seed)
     held_out = held_out_views(folder, network.input_size, settings.held_out, settings.seed)
     optimisers = Optimisers(network, settings.tail_rate or recipe.tail_rate, settings.head_rate or recipe.head_rate)
     way = {name: value for name, value in asdict(settings).items() if name not in WHEN_TO_STOP}
-    state = TrainingState.resume(folder.path.parent, network, optimisers, way)
+    mean = WeightMean(network)
+    state = TrainingState.resume(folder.path.parent, network, mean.network, optimisers, way)
     model: nn.Module = _MeanLoss(network)
     if world > 1:
         model = DistributedDataParallel(model, find_unused_parameters=True, broadcast_buffers=False)
@@ -194,7 +157,8 @@ def _train(
         images = network.normalise(views.images)
         loss = model(images, torch.from_numpy(views.labels).to(network.device), group)
         optimisers.step(loss, group)
-        losses.setdefault(group, []).append(_mean_over_processes(loss.detach()))
+        mean.add(step + 1)
+        losses.setdefault(group, []).append(mean_over_processes(loss.detach()))
         figures = {"loss": losses[group][-1], "recall": state.best_recall}
         progress("train", step + 1, settings.max_steps, **figures)
         if (step + 1) % settings.epoch_steps == 0:
@@ -203,17 +167,15 @@ def _train(
             cycle_loss = float(np.mean([value for values in losses.values() for value in values]))
             losses.clear()
             optimisers.end_cycle(cycle_loss)
-            network.eval()
-            recall = _from_first_process(
-                recall_near(folder.grid, scores_of(network, held_out), held_out.positions) if rank == 0 else 0.0, world
-            )
-            network.train()
+            scores = scores_of(mean.network, held_out) if rank == 0 else None
+            measured = 0.0 if scores is None else recall_near(folder.grid, scores, held_out.positions)
+            recall = from_first_process(measured, world)
             state.note(step + 1, recall, cycle_loss)
             if rank == 0:
-                state.save(network, optimisers)
+                state.save(network, mean.network, optimisers)
+                failpoint("train.saved")
     progress("train", settings.max_steps, settings.max_steps, recall=state.best_recall)
-    network.eval()
-    return held_out
+    return mean.network, held_out
 
 
 def _reader(
@@ -260,36 +222,3 @@ def _candidates(labels: np.ndarray, per_class: int, rng: np.random.Generator) ->
     _, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
     place_in_class = np.arange(len(order)) - np.repeat(starts, counts)
     return np.sort(order[place_in_class < per_class])
-
-
-def _join_processes(settings: BaseTrainingSettings) -> tuple[int, int]:
-    """Rank and number of processes; under torchrun the process group is set up once."""
-    world = int(os.environ.get("WORLD_SIZE", "1"))
-    if world > 1 and not dist.is_initialized():
-        device = pick_device(settings.device, _local_rank())
-        if device.type == "cuda":
-            torch.cuda.set_device(device)
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    return (dist.get_rank(), world) if world > 1 else (0, 1)
-
-
-def _local_rank() -> int:
-    """Place of this process among those on this computer: it decides which GPU it takes."""
-    return int(os.environ.get("LOCAL_RANK", "0"))
-
-
-def _mean_over_processes(loss: Tensor) -> float:
-    if dist.is_initialized():
-        loss = loss.clone()
-        dist.all_reduce(loss)
-        loss /= dist.get_world_size()
-    return float(loss)
-
-
-def _from_first_process(value: float, world: int) -> float:
-    if world == 1:
-        return value
-    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-    shared = torch.tensor([value], dtype=torch.float64, device=device)
-    dist.broadcast(shared, 0)
-    return float(shared)

@@ -17,9 +17,12 @@ from aerial_vpr_cl.model.network import Network
 
 log = logging.getLogger(__name__)
 
+FORMAT = 2
+"""Of the file; 1 had no mean of the weights."""
+
 
 class TrainingState:
-    """Step, best figures, and the values of network and optimisers. Random draws follow from the step."""
+    """Step, best figures, and the values of network, mean and optimisers. Random draws follow from the step."""
 
     def __init__(self, path: Path, identity: dict[str, Any]) -> None:
         self.path = path
@@ -35,9 +38,11 @@ class TrainingState:
         return store / "training.safetensors"
 
     @classmethod
-    def resume(cls, store: Path, network: Network, optimisers: Optimisers, settings: dict[str, Any]) -> TrainingState:
+    def resume(
+        cls, store: Path, network: Network, mean: Network, optimisers: Optimisers, settings: dict[str, Any]
+    ) -> TrainingState:
         """Continue the run of the same settings and grid, or start at step 0."""
-        identity = json.loads(json.dumps({"grid": network.grid.hash, "settings": settings}))
+        identity = json.loads(json.dumps({"format": FORMAT, "grid": network.grid.hash, "settings": settings}))
         state = cls(cls.file_in(store), identity)
         if not state.path.exists():
             return state
@@ -52,8 +57,9 @@ class TrainingState:
             log.warning("%s: is of other settings or another grid; training starts over", state.path)
             return state
         with torch.no_grad():
-            for name, own in network.living_tensors().items():
-                own.copy_(tensors[f"net.{name}"])
+            for part, owner in (("net", network), ("mean", mean)):
+                for name, own in owner.living_tensors().items():
+                    own.copy_(tensors[f"{part}.{name}"])
         optimisers.load(facts["optimisers"], {n[4:]: value for n, value in tensors.items() if n.startswith("opt.")})
         for name in ("step", "best_recall", "best_loss", "stale_cycles"):
             setattr(state, name, facts[name])
@@ -72,12 +78,13 @@ class TrainingState:
         """Whether training has reached what was asked of it, or no longer improves."""
         return self.step > 0 and (self.best_recall >= good_recall or self.stale_cycles >= patience)
 
-    def save(self, network: Network, optimisers: Optimisers) -> None:
+    def save(self, network: Network, mean: Network, optimisers: Optimisers) -> None:
         """Write everything needed to go on."""
         facts, moments = optimisers.state()
         names = ("step", "best_recall", "best_loss", "stale_cycles")
         metadata = {"identity": self.identity, "optimisers": facts, **{name: getattr(self, name) for name in names}}
-        tensors: dict[str, torch.Tensor] = {f"net.{name}": value for name, value in network.living_tensors().items()}
+        tensors = {f"net.{name}": value for name, value in network.living_tensors().items()}
+        tensors |= {f"mean.{name}": value for name, value in mean.living_tensors().items()}
         tensors |= {f"opt.{name}": value for name, value in moments.items()}
         plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
         with new_file(self.path) as temporary:

@@ -1,0 +1,48 @@
+"""Settings of base training; what is left unset follows the backbone's recipe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aerial_vpr_cl.model.aggregation import SaladSettings
+from aerial_vpr_cl.settings import setting
+
+WHEN_TO_STOP = {
+    "max_steps",
+    "patience",
+    "good_recall",
+    "exemplars",
+    "exemplar_candidates",
+    "carry_pixels",
+    "device",
+    "readers",
+}
+"""Settings that may change between an interrupted run and its continuation: they do not change the steps themselves."""
+
+
+@dataclass(frozen=True)
+class BaseTrainingSettings:
+    """How generation 0 is trained; what is left unset follows the backbone's recipe."""
+
+    backbone: str = setting("auto", "timm name; auto: DINOv2 ViT-B/14 with a GPU, EfficientNet-Lite0 without")
+    weights: str | None = setting(
+        None, "file with pretrained weights (.safetensors, .pth); unset: where the backbone finds its own"
+    )
+    aggregation: str = setting("gem", "pooling of patch features", choices=("gem", "salad"))
+    salad: SaladSettings = setting(SaladSettings(), "sizes of SALAD; small feature maps need fewer clusters")
+    input_size: int | None = setting(None, "side of the network's input, pixels; unset: the backbone's default")
+    batch: int | None = setting(None, "patches a step, over all processes; unset: the recipe", low=1)
+    tail_rate: float | None = setting(None, "learning rate of the tail; unset: the recipe", low=1e-12)
+    head_rate: float | None = setting(None, "learning rate of the heads; unset: the recipe", low=1e-12)
+    photometric: bool = setting(True, "random brightness, contrast, colour and grey, where the recipe has them")
+    epoch_steps: int = setting(10, "steps of an epoch; each epoch trains one group", low=1)
+    max_steps: int = setting(1000, "most steps; training stops earlier when it no longer improves", low=1)
+    patience: int = setting(4, "cycles over all groups without better recall or loss after which training stops", low=1)
+    good_recall: float = setting(0.995, "recall on held-out views that is good enough to stop", low=0.0, high=1.0)
+    held_out: int = setting(384, "held-out views on which recall and temperature are measured", low=16)
+    exemplars: int = setting(12, "satellite exemplars a cell", low=1)
+    exemplar_candidates: int = setting(24, "patches a cell among which herding chooses; 0: all", low=0)
+    carry_pixels: bool = setting(False, "store exemplars as JPEG, for drones that do not carry the raster")
+    seed: int = setting(0, "fixes everything that is drawn", low=0)
+    device: str = setting("auto", "cpu, cuda, ...; auto takes a GPU if there is one")
+    readers: int = setting(2, "threads that read patches ahead", low=1)
