@@ -11,6 +11,7 @@ LAYERS = {
     "geo": set(),
     "satellite": {"geo"},
     "mission": {"geo"},
+    "autopilot": {"geo"},
     "model": {"geo"},
     "memory": {"geo"},
     "knowledge": {"geo", "satellite", "model", "memory"},

@@ -1,0 +1,1 @@
+"""The autopilot on the other end of a MAVLink cable: what it tells, and what it is told."""

@@ -1,0 +1,85 @@
+"""When an autopilot whose filter has no gate of its own may be set to our position."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aerial_vpr_cl.settings import setting
+
+
+@dataclass(frozen=True)
+class ResetSettings:
+    """When ArduPilot's filter is set to our position. The command has no gate of its own, so the gate is here."""
+
+    no_gnss_s: float = setting(3.0, "seconds without a good GNSS fix before anything is sent", low=1.0)
+    held_s: float = setting(5.0, "seconds that the localization must have held without a break", low=1.0)
+    interval_s: float = setting(10.0, "least seconds between two resets", low=1.0)
+    sigmas: float = setting(
+        3.0, "disagreement with dead reckoning, in standard deviations, below which it is left alone", low=1.0
+    )
+    drift_share: float = setting(
+        0.1, "standard deviation of dead reckoning, as a share of the way", low=0.001, high=1.0
+    )
+
+
+class ResetGate:
+    """Decides whether a position may be sent as a reset: only while dead reckoning, only when it is needed and proven.
+
+    Proven means: published without a break for `held_s`, and the difference from dead reckoning has not wandered more
+    than the two sigmas allow, so a single wrong answer, or a wrong one that moves on its own, never passes.
+    """
+
+    def __init__(self, settings: ResetSettings) -> None:
+        self._settings = settings
+        self._differences: list[tuple[int, NDArray[np.float64]]] = []
+        self._good_gnss_ns: int | None = None
+        self._sent_ns: int | None = None
+        self._way_m = 0.0
+
+    def add_gnss(self, stamp_ns: int, is_good: bool) -> None:
+        """The receiver spoke."""
+        if is_good:
+            self._good_gnss_ns = stamp_ns
+            self._way_m = 0.0
+            self._differences.clear()
+
+    def add_way(self, distance_m: float) -> None:
+        """The drone has moved by dead reckoning."""
+        self._way_m += distance_m
+
+    def break_off(self) -> None:
+        """The localization fell silent."""
+        self._differences.clear()
+
+    def allows(self, stamp_ns: int, difference_m: NDArray[np.float64], covariance: NDArray[np.float64]) -> bool:
+        """Whether a position that lies `difference_m` (east, north) from dead reckoning may be sent now."""
+        settings = self._settings
+        held_ns = round(settings.held_s * 1e9)
+        self._differences.append((stamp_ns, np.asarray(difference_m, float)))
+        kept = [entry for entry in self._differences if stamp_ns - entry[0] <= 2 * held_ns]
+        self._differences = kept
+        dead_reckoning = covariance + np.eye(2) * (settings.drift_share * self._way_m) ** 2
+        if self._good_gnss_ns is not None and stamp_ns - self._good_gnss_ns < settings.no_gnss_s * 1e9:
+            return False
+        if self._sent_ns is not None and stamp_ns - self._sent_ns < settings.interval_s * 1e9:
+            return False
+        if stamp_ns - kept[0][0] < held_ns:
+            return False
+        # What both agree on in shape may not change: over the time held the two tracks must run side by side.
+        apart = np.array([difference for _, difference in kept]) - difference_m
+        if (_squared_sigmas(apart, 2.0 * covariance) > settings.sigmas**2).any():
+            return False
+        return bool(_squared_sigmas(np.asarray(difference_m)[None], dead_reckoning)[0] > settings.sigmas**2)
+
+    def sent(self, stamp_ns: int) -> None:
+        """A reset was sent: dead reckoning begins anew there."""
+        self._sent_ns, self._way_m = stamp_ns, 0.0
+        self._differences.clear()
+
+
+def _squared_sigmas(offsets: NDArray[np.float64], covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n,) squared Mahalanobis lengths of (n, 2) offsets."""
+    return np.einsum("ni,ij,nj->n", offsets, np.linalg.inv(covariance), offsets)
