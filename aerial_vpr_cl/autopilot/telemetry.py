@@ -166,7 +166,8 @@ class Telemetry:
         values = np.array([[message.x, message.y, message.z], [message.vx, message.vy, message.vz]], float)
         if attitude is None or abs(stamp_ns - attitude.stamp_ns) > RECENT_NS or not np.isfinite(values).all():
             return []
-        return [LocalPosition(stamp_ns, *ned_to_enu(values), attitude.quaternion)]
+        position, velocity = ned_to_enu(values)
+        return [LocalPosition(stamp_ns, position, velocity, attitude.quaternion)]
 
     def _read_gnss(self, message: Any, arrived_ns: int, armed: bool) -> list[Told]:
         # Receivers count in their own way, since boot or since 1970: the arrival is the only common clock.
