@@ -1,0 +1,101 @@
+"""What one view says about the place, made fit to be multiplied into a belief that has seen the views before it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import cv2
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from aerial_vpr_cl.localization.histogram import Histogram, Span
+
+MOST_NATS = 60.0
+"""Evidence beyond this changes nothing any more, and floats would."""
+
+
+class Surface(Protocol):
+    """Log of p(view | drone here) / p(view | elsewhere) over a rectangle; `west` and `north` are its outer corner."""
+
+    @property
+    def west(self) -> float: ...
+    @property
+    def north(self) -> float: ...
+    @property
+    def step_m(self) -> float: ...
+    @property
+    def log_likelihood(self) -> NDArray[np.float32]: ...
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """How much of a surface counts."""
+
+    share: float = 1.0  # of independent evidence: 1 for ground not seen before, 0 for the same ground again
+    doubt: float = 0.05  # probability that a view tells nothing: cloud, change, a fault that nobody modelled
+    blur_m: float = 0.0  # σ of what moves the view by itself, frame by frame: tilt that the attitude does not tell
+    place_m: float = 100.0  # positions so near see the same ground: between them the shape counts in full
+
+
+def ratios(surface: Surface, weighing: Weighing) -> NDArray[np.float64]:
+    """(h, w) factors for a belief: p(view | here) / p(view | elsewhere), with doubt and blur taken in."""
+    logs = np.nan_to_num(np.asarray(surface.log_likelihood, np.float64), nan=0.0, neginf=-MOST_NATS, posinf=MOST_NATS)
+    factors = (1.0 - weighing.doubt) * np.exp(logs.clip(-MOST_NATS, MOST_NATS)) + weighing.doubt
+    sigma_px = weighing.blur_m / surface.step_m
+    if sigma_px < 0.3:
+        return factors
+    return np.asarray(cv2.GaussianBlur(factors, (0, 0), sigma_px, borderType=cv2.BORDER_REPLICATE), np.float64)
+
+
+def tempered(
+    factors: NDArray[np.float64], mass: NDArray[np.float64], share: float, place_cells: int
+) -> NDArray[np.float64]:
+    """Factors (rows, columns) for cells of which `mass` is believed, where only a share of the evidence is new.
+
+    Two views of the same ground agree about which place it is, right or wrong: of what the second says about places
+    (the evidence averaged over what is believed around) only a share counts. Where within the place the drone is they
+    tell anew, as that is blurred by the attitude's noise and not by the ground, so there the shape counts in full.
+    """
+    if share >= 1.0:
+        return factors
+    size = (2 * place_cells + 1, 2 * place_cells + 1)
+    believed = cv2.boxFilter(mass, -1, size, borderType=cv2.BORDER_CONSTANT)
+    fitting = cv2.boxFilter(mass * factors, -1, size, borderType=cv2.BORDER_CONSTANT)
+    place = np.divide(fitting, believed, out=np.ones_like(factors), where=believed > 0.0)
+    return factors * place.clip(math.exp(-MOST_NATS)) ** (share - 1.0)
+
+
+def on_lattice(
+    corner: ArrayLike, step_m: float, factors: NDArray[np.float64], histogram: Histogram
+) -> tuple[Span, Span, NDArray[np.float64]]:
+    """Rows and columns of the histogram that a raster of factors touches, and the mean factor in each of their cells.
+
+    `corner` is west and north of the raster. Beyond it the factor is 1: what was not looked at is neither more nor less
+    likely than elsewhere.
+    """
+    lattice, step = histogram.lattice, histogram.lattice.step_m
+    (west, north), (height, width) = np.asarray(corner, float), factors.shape
+    left = (west - lattice.west - histogram.offset[0]) / step
+    top = (lattice.north + histogram.offset[1] - north) / step
+    scale = step / step_m
+    rows = _span(top, top + height / scale, lattice.shape[0])
+    columns = _span(left, left + width / scale, lattice.shape[1])
+    if rows[0] >= rows[1] or columns[0] >= columns[1]:
+        return (0, 0), (0, 0), np.ones((0, 0))
+    # Several points per cell, each interpolated, then averaged: the integral over the cell.
+    points = max(1, math.ceil(scale))
+    inside = (np.arange(points) + 0.5) / points
+    y = ((np.arange(*rows)[:, None] + inside).ravel() - top) * scale - 0.5
+    x = ((np.arange(*columns)[:, None] + inside).ravel() - left) * scale - 0.5
+    grid_x, grid_y = np.meshgrid(x.astype(np.float32), y.astype(np.float32))
+    outside = (grid_x < -0.5) | (grid_x > width - 0.5) | (grid_y < -0.5) | (grid_y > height - 0.5)
+    fine = cv2.remap(factors, grid_x, grid_y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    fine = np.where(outside, 1.0, fine)
+    shape = (rows[1] - rows[0], points, columns[1] - columns[0], points)
+    return rows, columns, fine.reshape(shape).mean(axis=(1, 3))
+
+
+def _span(low: float, high: float, size: int) -> Span:
+    return max(0, math.floor(low)), min(size, math.ceil(high))

@@ -1,0 +1,192 @@
+"""What a belief comes to: its hills, how much of it each holds, and where to look next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from aerial_vpr_cl.localization.belief import Belief
+from aerial_vpr_cl.localization.histogram import Span, spans_of
+from aerial_vpr_cl.localization.lattice import BLOCK, Bounds
+
+FOOT = 1e-3
+"""A hill ends where a cell has less than this share of its peak: 3.7 σ of a Gaussian."""
+ABOVE_PLAIN = 3.0
+"""A hill also ends where a cell has less than so many times what every cell has of which nothing is known."""
+REACH = 2 * BLOCK
+"""Cells from its peak that a hill may reach each way."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mode:
+    """One hill of the belief."""
+
+    mass: float  # share of the whole belief, off the map included
+    mean: NDArray[np.float64]  # (2,) easting and northing
+    covariance: NDArray[np.float64]  # (2, 2) m²
+    heading: int  # hypothesis that holds most of it
+    heading_masses: NDArray[np.float64]  # (headings,) of its mass
+    distances: NDArray[np.float64]  # (n,) metres of its cells from the mean, ascending
+    within: NDArray[np.float64]  # (n,) share of the whole belief so near, cumulated
+
+    def radius_m(self, share: float) -> float:
+        """Radius around the mean that holds this share of the whole belief; infinite if the hill has less."""
+        row = int(np.searchsorted(self.within, share))
+        return float(self.distances[row]) if row < len(self.distances) else float("inf")
+
+
+def modes(belief: Belief, most: int = 1) -> list[Mode]:
+    """The hills with the highest peaks, best first."""
+    taken: list[_Patch] = []
+    found: list[Mode] = []
+    while len(found) < most and (peak := _highest(belief, taken)) is not None:
+        rows, columns = ((index - REACH, index + REACH + 1) for index in peak)
+        parts = np.stack([histogram.window(rows, columns) for histogram in belief.histograms])
+        plain = sum(histogram.background for histogram in belief.histograms)
+        hill = _hill(_without(parts.sum(axis=0), rows, columns, taken), ABOVE_PLAIN * plain)
+        found.append(_mode(belief, parts * hill, rows, columns))
+        taken.append(_Patch(rows, columns, hill))
+    return found
+
+
+def likely_windows(belief: Belief, share: float, margin_m: float, most_cells: int) -> list[Bounds] | None:
+    """Rectangles, disjoint hills apart, that hold this share of the mass on the map, with a margin all around.
+
+    None if so much is spread over more than `most_cells` cells: then there is no part of the map to prefer.
+    """
+    keys = _live(belief)
+    if not keys:
+        return None
+    masses = np.stack([_mass(belief, key) for key in keys])
+    on_map = 1.0 - belief.off_map
+    order = np.argsort(-masses.ravel(), kind="stable")[: most_cells + 1]
+    needed = int(np.searchsorted(np.cumsum(masses.ravel()[order]), share * on_map)) + 1
+    if needed > most_cells or needed > len(order):
+        return None
+    chosen = np.zeros(masses.size, bool)
+    chosen[order[:needed]] = True
+    return _rectangles(belief, keys, chosen.reshape(masses.shape), margin_m)
+
+
+def _rectangles(
+    belief: Belief, keys: list[tuple[int, int]], chosen: NDArray[np.bool_], margin_m: float
+) -> list[Bounds]:
+    """Bounding boxes of the chosen cells of blocks, overlapping ones joined."""
+    lattice, boxes = belief.lattice, []
+    for key, cells in zip(keys, chosen):
+        count, _, stats, _ = cv2.connectedComponentsWithStats(cells.astype(np.uint8), connectivity=8)
+        for left, top, width, height, _ in stats[1:count]:
+            west = lattice.west + (key[1] * BLOCK + left) * lattice.step_m
+            north = lattice.north - (key[0] * BLOCK + top) * lattice.step_m
+            east, south = west + width * lattice.step_m, north - height * lattice.step_m
+            boxes.append((west - margin_m, south - margin_m, east + margin_m, north + margin_m))
+    return joined(boxes)
+
+
+def joined(boxes: list[Bounds]) -> list[Bounds]:
+    """Rectangles with overlapping ones replaced by their common bounding box, until none overlap."""
+    found: list[Bounds] = []
+    for box in boxes:
+        while touching := [other for other in found if _overlap(box, other)]:
+            found = [other for other in found if other not in touching]
+            every = [box, *touching]
+            box = (
+                min(b[0] for b in every),
+                min(b[1] for b in every),
+                max(b[2] for b in every),
+                max(b[3] for b in every),
+            )
+        found.append(box)
+    return found
+
+
+def _mode(belief: Belief, parts: NDArray[np.float64], rows: Span, columns: Span) -> Mode:
+    """Moments of (headings, rows, columns) mass, each heading at its own offset."""
+    lattice = belief.lattice
+    east = lattice.west + (np.arange(*columns) + 0.5) * lattice.step_m
+    north = lattice.north - (np.arange(*rows) + 0.5) * lattice.step_m
+    heading, row, column = np.nonzero(parts)
+    masses = parts[heading, row, column]
+    offsets = np.stack([histogram.offset for histogram in belief.histograms])
+    points = np.stack([east[column], north[row]], axis=1) + offsets[heading]
+    mass = float(masses.sum())
+    mean = masses @ points / mass
+    apart = points - mean
+    covariance = (apart * masses[:, None]).T @ apart / mass
+    distances = np.hypot(*apart.T)
+    order = np.argsort(distances, kind="stable")
+    by_heading = parts.sum(axis=(1, 2))
+    return Mode(
+        mass=min(1.0, mass),
+        mean=mean,
+        covariance=(covariance + covariance.T) / 2.0,
+        heading=int(by_heading.argmax()),
+        heading_masses=by_heading,
+        distances=distances[order],
+        within=np.cumsum(masses[order]),
+    )
+
+
+def _hill(density: NDArray[np.float64], plain: float) -> NDArray[np.bool_]:
+    """The connected cells around the middle that are not below its foot."""
+    middle = density.shape[0] // 2
+    peak = float(density[middle, middle])
+    high = (density >= min(peak, max(FOOT * peak, plain))).astype(np.uint8)
+    _, labels = cv2.connectedComponents(high, connectivity=8)
+    return labels == labels[middle, middle]
+
+
+@dataclass(frozen=True, eq=False)
+class _Patch:
+    """Cells of a rectangle that belong to a hill already."""
+
+    rows: Span
+    columns: Span
+    cells: NDArray[np.bool_]
+
+
+def _highest(belief: Belief, taken: list[_Patch]) -> tuple[int, int] | None:
+    """Row and column of the free live cell with most mass, all headings together."""
+    best, found = 0.0, None
+    for key in _live(belief):
+        rows, columns = spans_of(key)
+        mass = _without(_mass(belief, key), rows, columns, taken)
+        row, column = divmod(int(np.argmax(mass)), BLOCK)
+        if mass[row, column] > best:
+            best, found = float(mass[row, column]), (rows[0] + row, columns[0] + column)
+    return found
+
+
+def _without(mass: NDArray[np.float64], rows: Span, columns: Span, taken: list[_Patch]) -> NDArray[np.float64]:
+    """The mass of a rectangle of cells, with none where a hill has it already."""
+    left = mass.copy()
+    for patch in taken:
+        (top, bottom), (first, end) = (
+            (max(mine[0], theirs[0]), min(mine[1], theirs[1]))
+            for mine, theirs in ((rows, patch.rows), (columns, patch.columns))
+        )
+        if top < bottom and first < end:
+            here = left[top - rows[0] : bottom - rows[0], first - columns[0] : end - columns[0]]
+            there = (
+                slice(top - patch.rows[0], bottom - patch.rows[0]),
+                slice(first - patch.columns[0], end - patch.columns[0]),
+            )
+            here[patch.cells[there]] = 0.0
+    return left
+
+
+def _mass(belief: Belief, key: tuple[int, int]) -> NDArray[np.float64]:
+    """Mass of a block's cells, all headings together."""
+    return np.sum([histogram.window(*spans_of(key)) for histogram in belief.histograms], axis=0)
+
+
+def _live(belief: Belief) -> list[tuple[int, int]]:
+    """Blocks that any heading has stored."""
+    return sorted({key for histogram in belief.histograms for key in histogram.blocks})
+
+
+def _overlap(one: Bounds, other: Bounds) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
