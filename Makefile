@@ -4,22 +4,27 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 ENV = $(shell scripts/environment.sh | tail -n 1)
+UBUNTU = $(shell scripts/environment.sh --ubuntu | tail -n 1)
 # Threads that wait must sleep, not spin: tests run several processes on a few cores.
 RUN = OMP_WAIT_POLICY=PASSIVE PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" PATH="$$ENV/bin:$$PATH"
 DEMO_DIR ?= runs/demo
 TEST_PROCESSES ?= 2
+PYTEST = OMP_NUM_THREADS=1 $(RUN) python -m pytest -n $(TEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
 
-.PHONY: help demo test lint env clean
+.PHONY: help demo test test-ubuntu lint env clean
 
 help:  ## Show what can be made
-	@grep -hE '^[a-z]+: *.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1\t\2/' | expand -t 12
+	@grep -hE '^[a-z-]+: *.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 20
 
 demo:  ## Build a map, train, fly, learn and improve; leaves tables and pictures in runs/demo
 	@export ENV="$(ENV)"; test -n "$$ENV"; $(RUN) python -m aerial_vpr_cl demo --out "$(DEMO_DIR)"
 
 test: lint  ## Lint, type-check and run all tests
-	@export ENV="$(ENV)"; test -n "$$ENV"; \
-	OMP_NUM_THREADS=1 $(RUN) python -m pytest -n $(TEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
+	@export ENV="$(ENV)"; test -n "$$ENV"; $(PYTEST)
+
+test-ubuntu:  ## Run all tests with the libraries of Ubuntu 24.04, which ROS 2 Jazzy runs on
+	@export ENV="$(ENV)" UBUNTU="$(UBUNTU)"; test -n "$$ENV" -a -n "$$UBUNTU"; \
+	export PYTHONPATH="$$UBUNTU$${PYTHONPATH:+:$$PYTHONPATH}"; $(PYTEST)
 
 lint:  ## ruff and mypy only
 	@export ENV="$(ENV)"; test -n "$$ENV"; \

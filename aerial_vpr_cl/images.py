@@ -59,6 +59,8 @@ _LAYOUTS = {
     "yuv422_yuy2": _Layout("u1", 2, cv2.COLOR_YUV2RGB_YUY2),
     "yuyv": _Layout("u1", 2, cv2.COLOR_YUV2RGB_YUY2),
 }
+_TWO_PIXELS_SHARE_CHROMA = 2
+"""Channels of the encodings whose pixels come in pairs."""
 _HALF_HEIGHT_CHROMA = {"nv12": cv2.COLOR_YUV2RGB_NV12, "nv21": cv2.COLOR_YUV2RGB_NV21}
 _OPENCV_TYPES = {"8U": "u1", "8S": "i1", "16U": "u2", "16S": "i2", "32S": "i4", "32F": "f4", "64F": "f8"}
 _OPENCV_COLOURS = {1: None, 3: cv2.COLOR_BGR2RGB, 4: cv2.COLOR_BGRA2RGB}
@@ -84,6 +86,8 @@ def decode_raw(
     layout = _layout_of(encoding)
     dtype = np.dtype(layout.dtype).newbyteorder(">" if is_bigendian else "<")
     pixels = _rows(height, width * layout.channels, step, dtype, buffer, encoding)
+    if layout.channels == _TWO_PIXELS_SHARE_CHROMA and width % 2:  # some OpenCV versions read beyond the row
+        raise MissionError(f"{name} image of {width} × {height} pixels; its width must be even")
     image = pixels if layout.channels == 1 else pixels.reshape(height, width, layout.channels)
     if not image.dtype.isnative:
         image = image.astype(image.dtype.newbyteorder("="))

@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # Create the Python environment of this package, or find it, and print its path as the last line.
 #
+#   scripts/environment.sh             the environment
+#   scripts/environment.sh --ubuntu    a folder with the libraries of Ubuntu 24.04, to be put over it by PYTHONPATH
+#
 # It is several GB (torch), so it lives outside the clone in a cache that all clones share. Its name is the hash of the
 # requirement files, so a change of them makes a new one. AERIAL_VPR_ENV_ROOT places it elsewhere, PYTHON picks the interpreter.
 set -euo pipefail
@@ -9,6 +12,11 @@ top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 python=${PYTHON:-python3}
 root=${AERIAL_VPR_ENV_ROOT:-${XDG_CACHE_HOME:-$HOME/.cache}/aerial_vpr_cl}
 say() { printf 'env: %s\n' "$*" >&2; }
+
+case "${1:-}" in
+  "" | --ubuntu) ;;
+  *) say "unknown option $1; there is only --ubuntu"; exit 2 ;;
+esac
 
 "$python" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))' || {
   say "$("$python" --version) found; Python 3.10 to 3.12 is needed (set PYTHON=python3.12, for example)"
@@ -46,4 +54,19 @@ if [ ! -e "$env/.complete" ]; then
 else
   say "ready: $env"
 fi
-printf '%s\n' "$env"
+if [ "${1:-}" != --ubuntu ]; then
+  printf '%s\n' "$env"
+  exit
+fi
+
+overlay="$root/ubuntu-py$version-$(sha256sum "$top/requirements/ubuntu.txt" | cut -c1-12)"
+if [ ! -e "$overlay/.complete" ]; then
+  say "creating $overlay: the libraries of Ubuntu 24.04, about 600 MB"
+  rm -rf "$overlay"
+  "$env/bin/python" -m pip install --quiet --disable-pip-version-check --target "$overlay" -r "$top/requirements/ubuntu.txt"
+  touch "$overlay/.complete"
+  say "done"
+else
+  say "ready: $overlay"
+fi
+printf '%s\n' "$overlay"

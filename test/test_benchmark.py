@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import queue
 import shutil
 import signal
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from benchmark_support import CONFIG, prepared, write_config
+from crash_support import environment
 
 from aerial_vpr_cl.benchmark.records import read_records
 from aerial_vpr_cl.benchmark.report import write_report
@@ -96,8 +96,8 @@ def test_a_killed_benchmark_goes_on_and_ends_as_if_nothing_had_happened(finished
     work = copy_of(ready, tmp_path)
     command = [sys.executable, "-m", "aerial_vpr_cl", "benchmark", str(tmp_path / "bench.yaml")]
     command += ["--out", str(work.path), "--study", "main", "--workers", "2"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+    quiet = {"stderr": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+    with subprocess.Popen(command, env=environment(OMP_NUM_THREADS="1"), **quiet) as process:
         deadline = time.monotonic() + 240
         while len(list(work.results.glob("[!.]*.json"))) < 1:
             assert process.poll() is None and time.monotonic() < deadline

@@ -172,7 +172,7 @@ def test_colour_of_16_bit_keeps_its_hue():
         ("'' is not supported", (24, 32, "", 96, 0, bytes(2304))),
         ("'8UC2' is not supported", (24, 32, "8UC2", 64, 0, bytes(24 * 64))),
         ("'64FC3' is not a camera image", (1, 1, "64FC3", 24, 0, bytes(24))),
-        ("cannot be converted", (1, 3, "uyvy", 6, 0, bytes(6))),
+        ("its width must be even", (1, 3, "uyvy", 6, 0, bytes(6))),
         ("type list cannot be read", (1, 1, "mono8", 1, 0, [1])),
     ],
 )

@@ -34,6 +34,9 @@ log = logging.getLogger(__name__)
 CANCEL_PATIENCE_S = 10.0
 """How long an update that was cancelled may take to end; then it is killed, which the store survives at any moment."""
 
+OUT_OF_MEMORY_SIGNALS = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS)
+"""How a process ends whose libraries (OpenBLAS, OpenCV) do not look whether they were given the memory."""
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -75,6 +78,7 @@ class RunningUpdate:
 
     def __init__(self, store: GenerationStore, settings: AdaptSettings, limits: UpdateLimits) -> None:
         self._store = store
+        self._limits = limits
         self._before = max(store.numbers(), default=-1)
         self._cancelled = False
         self._stage = Stage()
@@ -176,7 +180,7 @@ class RunningUpdate:
         elif event == "cancelled" or (self._cancelled and not event):
             told.append("cancelled; what is not learnt is kept")
         elif not event:
-            told.append(f"the update process {_how_it_ended(code)}; what is not learnt is kept")
+            told.append(f"the update process {_how_it_ended(code, self._limits)}; what is not learnt is kept")
         success = event == "done" and not self._refused and all(report["committed"] for report in self._reports)
         return Outcome(success, f"{'. '.join(told)}. Generation {serving.number} serves.", serving.number)
 
@@ -219,10 +223,13 @@ def _advance(stage: Stage, values: Mapping[str, Any]) -> Stage:
     return replace(stage, done=values["done"], total=values["total"], loss=values["figures"].get("loss", stage.loss))
 
 
-def _how_it_ended(code: int) -> str:
-    if code < 0:
-        return f"was killed by {signal.Signals(-code).name}"
-    return f"ended unexpectedly with exit code {code}"
+def _how_it_ended(code: int, limits: UpdateLimits) -> str:
+    if code >= 0:
+        return f"ended unexpectedly with exit code {code}"
+    words = f"was killed by {signal.Signals(-code).name}"
+    if limits.memory_mb and -code in OUT_OF_MEMORY_SIGNALS:
+        words += f", most likely as it needs more memory than the allowed {limits.memory_mb} MB (limits.memory_mb)"
+    return words
 
 
 def _environment(threads: int) -> dict[str, str]:

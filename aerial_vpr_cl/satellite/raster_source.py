@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pyproj import CRS
 from rasterio import warp
 from rasterio.enums import ColorInterp, Resampling
-from rasterio.errors import NotGeoreferencedWarning, RasterioError
+from rasterio.errors import NotGeoreferencedWarning, RasterioError, RasterioIOError
 from rasterio.transform import Affine
 from rasterio.vrt import WarpedVRT
 from rasterio.windows import Window
@@ -25,6 +25,9 @@ from aerial_vpr_cl.errors import MapError
 from aerial_vpr_cl.geo.projection import Projection, utm_epsg
 
 logger = logging.getLogger(__name__)
+
+RASTER_ERRORS = (RasterioError, RasterioIOError)
+"""What rasterio raises; until 1.3 its errors of reading and opening were plain OSErrors."""
 
 ValueRange = tuple[tuple[float, float], ...]
 """Per band, the raw values that become 0 and 255."""
@@ -83,7 +86,7 @@ class RasterSource:
         try:
             values = dataset.read(self.bands, window=window)
             valid = dataset.dataset_mask(window=window) > 0
-        except RasterioError as error:
+        except RASTER_ERRORS as error:
             raise MapError(
                 f"{self.path}: damaged, {rows=} {columns=} cannot be read ({error}); copy it again"
             ) from None
@@ -120,7 +123,7 @@ def open_raster(path: str | Path, **options: Any) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotGeoreferencedWarning)
             dataset = rasterio.open(path, **options)
-    except RasterioError as error:
+    except RASTER_ERRORS as error:
         raise MapError(f"{path}: not a raster that GDAL can open ({error}); give a GeoTIFF, COG or VRT") from None
     problem = None
     if dataset.count == 0:
@@ -153,7 +156,7 @@ def choose_epsg(dataset: Any, path: str, epsg: int | None = None) -> int:
     x, y = dataset.xy(dataset.height / 2, dataset.width / 2, offset="ul")
     try:
         (longitude,), (latitude,) = warp.transform(dataset.crs, rasterio.CRS.from_epsg(4326), [x], [y])
-    except RasterioError as error:
+    except RASTER_ERRORS as error:
         raise MapError(f"{path}: its CRS cannot be converted to WGS 84 ({error}); reproject it with gdalwarp") from None
     if not (np.isfinite(longitude) and np.isfinite(latitude)):
         raise MapError(f"{path}: its centre ({x:g}, {y:g}) has no place on Earth; correct its CRS with gdal_edit.py")
