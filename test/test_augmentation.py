@@ -1,10 +1,28 @@
-"""Random views: the paper's crop, and photometric change where a recipe asks for it."""
+"""Random views: the paper's crop, and another look of the same ground where a recipe asks for it."""
 
+from dataclasses import replace
+
+import cv2
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from aerial_vpr_cl.learning.augmentation import PAPER, PHOTOMETRIC, Augmentation, augment, random_crop
+from aerial_vpr_cl.learning.augmentation import (
+    PAPER,
+    PHOTOMETRIC,
+    STYLE,
+    Augmentation,
+    augment,
+    bend_tones,
+    change_look,
+    convolve,
+    random_crop,
+    shade,
+)
+from aerial_vpr_cl.learning.recipes import recipe_of
 
+seeds = st.integers(0, 2**32 - 1)
 IMAGE = np.random.default_rng(0).integers(0, 256, (90, 120, 3), np.uint8)
 
 
@@ -14,7 +32,7 @@ def test_crops_cover_between_two_thirds_and_all_of_the_image():
     assert 0.5 < min(shares) < 0.75 and max(shares) <= 1.0  # a crop wider than the image is cut to it
 
 
-@pytest.mark.parametrize("how", [PAPER, PHOTOMETRIC])
+@pytest.mark.parametrize("how", [PAPER, PHOTOMETRIC, STYLE])
 def test_a_view_has_the_input_size_and_follows_from_its_seed(how):
     first, second = (augment(IMAGE, 64, np.random.default_rng(3), how) for _ in range(2))
     assert first.shape == (64, 64, 3) and first.dtype == np.uint8
@@ -28,10 +46,75 @@ def test_the_papers_recipe_changes_no_colours():
     assert np.array_equal(augment(square, 80, np.random.default_rng(0), whole), square)
 
 
-def test_a_grey_view_has_no_colour():
-    how = Augmentation(grey=1.0)
-    view = augment(IMAGE, 32, np.random.default_rng(0), how).astype(int)
-    assert np.ptp(view, axis=2).max() <= 1
+@pytest.mark.parametrize("how", [PHOTOMETRIC, STYLE])
+def test_as_many_views_as_asked_for_are_grey_and_the_others_have_colour(how):
+    views = [augment(IMAGE, 32, np.random.default_rng(seed), how) for seed in range(300)]
+    grey = np.mean([not np.ptp(view, axis=2).any() for view in views])
+    assert abs(grey - how.grey) < 0.1  # four standard deviations; tinted after greying there were none
+
+
+@given(seeds)
+def test_a_grey_view_has_no_colour_whatever_else_is_changed(seed):
+    view = change_look(IMAGE, np.random.default_rng(seed), replace(STYLE, grey=1.0))
+    assert not np.ptp(view, axis=2).any()
+
+
+@given(seeds)
+def test_a_tone_curve_keeps_the_order_of_brightness_from_black_to_white(seed):
+    ramp = np.repeat(np.arange(256, dtype=np.float32)[:, None, None], 3, axis=2)
+    curves = bend_tones(ramp, np.random.default_rng(seed), 0.7)
+    assert (np.diff(curves, axis=0) > 0).all() and not curves[0].any()
+    np.testing.assert_allclose(curves[-1], 255, rtol=1e-5)
+    alike = bend_tones(ramp, np.random.default_rng(seed), 0.7, alike=True)
+    assert not np.ptp(alike, axis=2).any() and np.ptp(curves, axis=2).any()
+
+
+def test_inversion_exchanges_bright_and_dark():
+    how = Augmentation(invert=1.0)
+    view = change_look(IMAGE, np.random.default_rng(0), how).astype(int)
+    assert np.abs(view + IMAGE - 255).max() <= 1
+
+
+@given(seeds)
+def test_a_random_convolution_leaves_flat_ground_and_changes_texture(seed):
+    flat = np.full((20, 20, 3), (30.0, 90.0, 200.0), np.float32)
+    np.testing.assert_allclose(convolve(flat, np.random.default_rng(seed), 0.7), flat, rtol=1e-4)
+    textured = IMAGE.astype(np.float32)
+    assert np.abs(convolve(textured, np.random.default_rng(seed), 0.7) - textured).max() > 0.01
+
+
+@given(seeds)
+def test_shading_is_smooth_and_the_same_in_all_channels(seed):
+    flat = np.full((64, 64, 3), 100.0, np.float32)
+    shaded = shade(flat, np.random.default_rng(seed), 0.3)
+    assert not np.ptp(shaded, axis=2).any()
+    steps = np.abs(np.diff(np.log(shaded[:, :, 0]), axis=0))
+    assert steps.max() < 0.25  # a border of a shadow, which no flat ground has, would be a step
+
+
+def test_channels_are_mixed_so_that_red_may_become_green():
+    red = np.zeros((8, 8, 3), np.uint8)
+    red[:, :, 0] = 200
+    greens = [change_look(red, np.random.default_rng(seed), Augmentation(mixing=1.0))[0, 0, 1] for seed in range(50)]
+    assert min(greens) < 20 and max(greens) > 80
+
+
+def test_the_ground_stays_where_it_is_under_every_look():
+    ground = cv2.GaussianBlur(np.random.default_rng(5).normal(size=(64, 64)), (0, 0), 4)
+    ground = np.repeat(cv2.normalize(ground, None, 60, 190, cv2.NORM_MINMAX)[:, :, None], 3, axis=2).astype(np.uint8)
+    edges = np.abs(cv2.Laplacian(ground[:, :, 0], cv2.CV_32F, ksize=5))
+    alike = []
+    for seed in range(40):
+        view = change_look(ground, np.random.default_rng(seed), replace(STYLE, brightness=0.0))
+        seen = np.abs(cv2.Laplacian(view[:, :, 0], cv2.CV_32F, ksize=5))
+        alike.append(np.corrcoef(edges.ravel(), seen.ravel())[0, 1])
+    assert np.median(alike) > 0.3
+
+
+def test_the_papers_backbone_is_trained_as_in_the_paper():
+    recipe = recipe_of("vit_base_patch14_dinov2")
+    assert recipe.augmentation == recipe.mission_augmentation == Augmentation((0.66, 1.0))
+    assert not recipe.augmentation.changes_look and not recipe.jitter and recipe.zoom == (1.0, 1.0)
 
 
 def test_turning_gives_all_four_quarters():

@@ -32,7 +32,7 @@ SHORT = BaseTrainingSettings(
     backbone=LITE, input_size=64, batch=16, epoch_steps=4, max_steps=16, held_out=32,
     exemplars=3, exemplar_candidates=4, good_recall=1.0, readers=1,
 )  # fmt: skip
-LONG = replace(SHORT, batch=24, max_steps=112, held_out=64, good_recall=0.95, photometric=False)
+LONG = replace(SHORT, batch=24, max_steps=112, held_out=64, good_recall=0.95, augmentation="crop")
 OPTIONS = [
     *["--backbone", LITE, "--input-size", "64", "--batch", "16", "--epoch-steps", "4", "--max-steps", "16"],
     *["--held-out", "32", "--exemplars", "3", "--exemplar-candidates", "4", "--good-recall", "1.0", "--readers", "1"],

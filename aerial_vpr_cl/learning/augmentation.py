@@ -1,4 +1,7 @@
-"""Random views of an image: the paper's random resized crop and, where a recipe asks for it, photometric change."""
+"""Random views of an image: the paper's random resized crop and, where a recipe asks for it, another look.
+
+A look is what season, sun and sensor change while the ground stays: brightness, colours, which surfaces are bright.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 Image = NDArray[np.uint8]
+Pixels = NDArray[np.float32]
+
+TONE_SEGMENTS = 5
+SHADES = 4
+"""Shading is drawn at so many places a side and is smooth between them."""
+KERNEL_PX = (3, 5)
 
 
 @dataclass(frozen=True)
@@ -17,15 +26,38 @@ class Augmentation:
 
     crop_area: tuple[float, float] = (0.66, 1.0)  # share of the image's area (paper, section 5.1.3)
     crop_aspect: tuple[float, float] = (3 / 4, 4 / 3)
-    brightness: float = 0.0  # added, as a share of full scale, within ±
-    contrast: float = 0.0  # factor within 1 ± contrast
+    mixing: float = 0.0  # largest share of a random mixture of all channels in each
+    texture: float = 0.0  # largest weight of random neighbours beside the pixel itself (random convolution)
     colour: float = 0.0  # factor of each channel within 1 ± colour
     grey: float = 0.0  # probability that the view loses its colour
-    invert: float = 0.0  # probability that a grey view is inverted, as infrared often is
+    tone: float = 0.0  # bend of a random tone curve: deviation of the logarithm of its slopes
+    invert: float = 0.0  # probability that bright and dark change places, as they often do in infrared
+    shading: float = 0.0  # smooth change of brightness over the view: largest deviation of its logarithm
+    contrast: float = 0.0  # factor within 1 ± contrast
+    brightness: float = 0.0  # added, as a share of full scale, within ±
+
+    @property
+    def changes_look(self) -> bool:
+        """Whether more than the crop is random."""
+        looks = (self.mixing, self.texture, self.colour, self.grey, self.tone, self.invert, self.shading)
+        return any((*looks, self.contrast, self.brightness))
 
 
 PAPER = Augmentation()
 PHOTOMETRIC = Augmentation(brightness=0.2, contrast=0.5, colour=0.3, grey=0.3)
+STYLE = Augmentation(
+    mixing=1.0,
+    texture=0.7,
+    colour=0.3,
+    grey=0.3,
+    tone=0.7,
+    invert=0.25,
+    shading=0.3,
+    contrast=0.5,
+    brightness=0.1,
+)
+AUGMENTATIONS = {"crop": PAPER, "photometric": PHOTOMETRIC, "style": STYLE}
+"""By the names that settings use."""
 
 
 def augment(image: Image, size_px: int, rng: np.random.Generator, how: Augmentation, *, turn: bool = False) -> Image:
@@ -33,18 +65,66 @@ def augment(image: Image, size_px: int, rng: np.random.Generator, how: Augmentat
     if turn:
         image = np.rot90(image, int(rng.integers(4)))
     view = resize(random_crop(image, rng, how), size_px)
-    if not (how.brightness or how.contrast or how.colour or how.grey):
-        return view
+    return change_look(view, rng, how) if how.changes_look else view
+
+
+def change_look(view: Image, rng: np.random.Generator, how: Augmentation) -> Image:
+    """The same ground in another season, light or sensor. What comes after the channels treats grey ones alike."""
+    channels = random_channels(rng, how)
     values = view.astype(np.float32)
-    if rng.random() < how.grey:
-        values = np.repeat(values.mean(axis=2, keepdims=True), 3, axis=2)
-        if rng.random() < how.invert:
-            values = 255.0 - values
-    values *= rng.uniform(1 - how.colour, 1 + how.colour, 3)
-    mean = values.mean()
-    values = (values - mean) * rng.uniform(1 - how.contrast, 1 + how.contrast) + mean
+    if how.mixing or how.colour or how.grey:
+        values = np.asarray(cv2.transform(values, channels), np.float32)
+    values = convolve(values, rng, how.texture)
+    values = bend_tones(values, rng, how.tone, alike=bool((channels == channels[0]).all()))
+    factor = rng.uniform(1 - how.contrast, 1 + how.contrast) * (-1 if rng.random() < how.invert else 1)
+    mean = float(values.mean())
+    middle = mean if factor > 0 else 255.0 - mean
+    values = shade((values - mean) * factor + middle, rng, how.shading)
     values += 255.0 * rng.uniform(-how.brightness, how.brightness)
     return np.clip(values, 0.0, 255.0).astype(np.uint8)
+
+
+def random_channels(rng: np.random.Generator, how: Augmentation) -> Pixels:
+    """(3, 3) what each new channel takes of red, green and blue: some of its own, some of a mixture, tinted or grey."""
+    share = rng.uniform(0, how.mixing)
+    matrix = (1 - share) * np.eye(3) + share * rng.dirichlet(np.ones(3), 3)
+    matrix *= rng.uniform(1 - how.colour, 1 + how.colour, (3, 1))
+    if rng.random() < how.grey:
+        matrix[:] = matrix.mean(axis=0)
+    return matrix.astype(np.float32)
+
+
+def convolve(values: Pixels, rng: np.random.Generator, most: float) -> Pixels:
+    """Random weights of the neighbours, which sum to zero: flat ground stays, edges and texture become others."""
+    if not most:
+        return values
+    side = int(rng.choice(KERNEL_PX))
+    kernel = rng.normal(size=(side, side)) / side
+    kernel = rng.uniform(0, most) * (kernel - kernel.mean())
+    kernel[side // 2, side // 2] += 1.0
+    return np.asarray(cv2.filter2D(values, -1, kernel.astype(np.float32)), np.float32)
+
+
+def bend_tones(values: Pixels, rng: np.random.Generator, bend: float, *, alike: bool = False) -> Pixels:
+    """A random rising curve from black to white for each channel, or one for all."""
+    if not bend:
+        return values
+    slopes = rng.normal(scale=bend, size=TONE_SEGMENTS) + rng.normal(scale=bend / 2, size=(3, TONE_SEGMENTS))
+    rises = np.exp(slopes[[0, 0, 0]] if alike else slopes)
+    knots = np.concatenate([np.zeros((3, 1)), np.cumsum(rises, axis=1)], axis=1)
+    places = np.linspace(0, 255, TONE_SEGMENTS + 1)
+    curves = np.stack([np.interp(np.arange(256), places, 255 * own / own[-1]) for own in knots], axis=1)
+    levels = np.clip(values, 0, 255).astype(np.uint8)
+    return np.asarray(cv2.LUT(levels, curves[None].astype(np.float32)), np.float32)
+
+
+def shade(values: Pixels, rng: np.random.Generator, depth: float) -> Pixels:
+    """Lighter and darker parts with smooth borders, as clouds, haze and the lens make them."""
+    if not depth:
+        return values
+    coarse = rng.normal(scale=rng.uniform(0, depth), size=(SHADES, SHADES)).astype(np.float32)
+    smooth = cv2.resize(coarse, values.shape[1::-1], interpolation=cv2.INTER_CUBIC)
+    return values * np.exp(np.asarray(smooth, np.float32))[:, :, None]
 
 
 def random_crop(image: Image, rng: np.random.Generator, how: Augmentation) -> Image:

@@ -22,6 +22,7 @@ from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.knowledge.failpoints import failpoint
 from aerial_vpr_cl.knowledge.generations import Generation, GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import MapFolder, add_files, open_map, remove_files
+from aerial_vpr_cl.learning.augmentation import AUGMENTATIONS
 from aerial_vpr_cl.learning.base_training_settings import WHEN_TO_STOP, BaseTrainingSettings
 from aerial_vpr_cl.learning.optimisers import Optimisers
 from aerial_vpr_cl.learning.processes import from_first_process, join_processes, local_rank, mean_over_processes
@@ -103,9 +104,8 @@ def build_network(grid: Grid, settings: BaseTrainingSettings, local_rank: int = 
         settings.backbone, settings.aggregation, settings.input_size, salad=settings.salad
     ).resolved()
     recipe = recipe_of(wanted.backbone)
-    if not settings.photometric:
-        plain = replace(recipe.augmentation, brightness=0.0, contrast=0.0, colour=0.0, grey=0.0)
-        recipe = replace(recipe, augmentation=plain)
+    if settings.augmentation is not None:
+        recipe = replace(recipe, augmentation=AUGMENTATIONS[settings.augmentation])
     wanted = replace(wanted, margin=recipe.margin, scale=recipe.scale)
     device = pick_device(settings.device, local_rank)
     return Network.build(wanted, grid, weights=settings.weights, seed=settings.seed, device=device), recipe

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from aerial_vpr_cl.learning.augmentation import AUGMENTATIONS
 from aerial_vpr_cl.model.aggregation import SaladSettings
 from aerial_vpr_cl.settings import setting
 
@@ -34,7 +35,12 @@ class BaseTrainingSettings:
     batch: int | None = setting(None, "patches a step, over all processes; unset: the recipe", low=1)
     tail_rate: float | None = setting(None, "learning rate of the tail; unset: the recipe", low=1e-12)
     head_rate: float | None = setting(None, "learning rate of the heads; unset: the recipe", low=1e-12)
-    photometric: bool = setting(True, "random brightness, contrast, colour and grey, where the recipe has them")
+    augmentation: str | None = setting(
+        None,
+        "how much the look of patches is changed: not (crop), brightness and colour (photometric), or also tones, "
+        "channels, texture and shading (style); unset: the recipe",
+        choices=tuple(AUGMENTATIONS),
+    )
     epoch_steps: int = setting(10, "steps of an epoch; each epoch trains one group", low=1)
     max_steps: int = setting(1000, "most steps; training stops earlier when it no longer improves", low=1)
     patience: int = setting(4, "cycles over all groups without better recall or loss after which training stops", low=1)

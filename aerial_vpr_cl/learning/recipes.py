@@ -18,7 +18,8 @@ class Recipe:
     scale: float  # logit scale s of the angular-margin heads
     margin: float  # angular margin m, radians
     batch: int  # patches a step of base training
-    augmentation: Augmentation
+    augmentation: Augmentation  # of satellite patches in base training
+    mission_augmentation: Augmentation  # of all views while a mission is learnt
     zoom: tuple[float, float] = (1.0, 1.0)  # factor of the footprint of satellite patches, for altitudes not flown yet
     jitter: bool = False  # read satellite patches between the places and headings of the lattice, too
 
@@ -32,6 +33,7 @@ PAPER_RECIPE = Recipe(
     margin=0.2,
     batch=40,
     augmentation=PAPER,
+    mission_augmentation=PAPER,
 )
 EMBEDDED_RECIPE = Recipe(
     tail_rate=3e-4,
@@ -43,6 +45,7 @@ EMBEDDED_RECIPE = Recipe(
     margin=0.2,
     batch=64,
     augmentation=PHOTOMETRIC,
+    mission_augmentation=PHOTOMETRIC,
     zoom=(0.8, 1.35),
     jitter=True,
 )
