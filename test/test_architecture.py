@@ -12,6 +12,7 @@ LAYERS = {
     "satellite": {"geo"},
     "mission": {"geo"},
     "autopilot": {"geo"},
+    "page": set(),
     "model": {"geo"},
     "memory": {"geo"},
     "knowledge": {"geo", "satellite", "model", "memory"},

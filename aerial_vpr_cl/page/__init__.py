@@ -1,0 +1,1 @@
+"""The report page: flights to look at in a browser, offline."""
