@@ -96,6 +96,25 @@ class SatelliteMap:
                 valid[n] = cv2.mean(rgba)[3] / 255.0
         return patches, valid
 
+    def read_area(self, west: float, north: float, pixel_m: float, shape: tuple[int, int]) -> NDArray[np.uint8]:
+        """North-up RGBA (h, w, 4) of the area with this outer north-west corner; alpha 0 where there is no data."""
+        level = self._level_for(pixel_m)
+        g = level.geometry
+        height, width = shape
+        columns = _range_within(
+            (west - g.west) / g.pixel_width_m, (west + width * pixel_m - g.west) / g.pixel_width_m, g.width
+        )
+        rows = _range_within(
+            (g.north - north) / g.pixel_height_m, (g.north - north + height * pixel_m) / g.pixel_height_m, g.height
+        )
+        if columns is None or rows is None:
+            return np.zeros((height, width, 4), np.uint8)
+        x_step, y_step = pixel_m / g.pixel_width_m, pixel_m / g.pixel_height_m
+        to_level = np.array([[x_step, 0.0, 0.0], [0.0, y_step, 0.0]])
+        to_level[0, 2] = (west - g.west) / g.pixel_width_m + x_step / 2 - 0.5 - columns[0]
+        to_level[1, 2] = (g.north - north) / g.pixel_height_m + y_step / 2 - 0.5 - rows[0]
+        return _warp(level, rows, columns, to_level, (width, height))
+
     def coverage(self, pixel_m: float, progress: Progress = silent) -> tuple[NDArray[np.uint8], Geometry]:
         """Valid share (0 to 255) of every pixel of an image of the map whose pixels are at most `pixel_m` wide."""
         level = self._pyramid.whole(math.floor(math.log2(max(1.0, pixel_m / self.resolution_m))), progress)
@@ -125,8 +144,9 @@ def _sample(
     cos, sin = math.cos(math.radians(angle_deg)), math.sin(math.radians(angle_deg))
     reach_m = footprint_m / 2 * (abs(cos) + abs(sin))
     column, row = (centre[0] - g.west) / g.pixel_width_m, (g.north - centre[1]) / g.pixel_height_m
-    columns = _range_within(column, reach_m / g.pixel_width_m, g.width)
-    rows = _range_within(row, reach_m / g.pixel_height_m, g.height)
+    x_reach, y_reach = reach_m / g.pixel_width_m, reach_m / g.pixel_height_m
+    columns = _range_within(column - x_reach, column + x_reach, g.width)
+    rows = _range_within(row - y_reach, row + y_reach, g.height)
     if columns is None or rows is None:
         return None
     # Pixel (u, v) of the patch, v downwards, lies right = u − middle and up = middle − v steps from the centre:
@@ -135,10 +155,20 @@ def _sample(
     x_step, y_step = step_m / g.pixel_width_m, step_m / g.pixel_height_m
     to_level = np.array([[cos * x_step, -sin * x_step, 0.0], [sin * y_step, cos * y_step, 0.0]])
     to_level[:, 2] = (column - 0.5 - columns[0], row - 0.5 - rows[0]) - to_level[:, :2].sum(axis=1) * middle
+    return _warp(level, rows, columns, to_level, (size_px, size_px))
+
+
+def _warp(
+    level: Level,
+    rows: tuple[int, int],
+    columns: tuple[int, int],
+    to_level: NDArray[np.float64],
+    size: tuple[int, int],
+) -> NDArray[np.uint8]:
     patch = cv2.warpAffine(
         level.window(rows, columns),
         to_level,
-        (size_px, size_px),
+        size,
         flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
         borderMode=cv2.BORDER_CONSTANT,
         borderValue=(0, 0, 0, 0),
@@ -146,7 +176,7 @@ def _sample(
     return np.asarray(patch, np.uint8)
 
 
-def _range_within(middle: float, reach: float, size: int) -> tuple[int, int] | None:
-    first = max(0, math.floor(middle - reach) - MARGIN_PX)
-    last = min(size, math.ceil(middle + reach) + MARGIN_PX)
+def _range_within(low: float, high: float, size: int) -> tuple[int, int] | None:
+    first = max(0, math.floor(low) - MARGIN_PX)
+    last = min(size, math.ceil(high) + MARGIN_PX)
     return (first, last) if first < last else None

@@ -1,0 +1,56 @@
+"""Laying a template on a window of the map at every shift, by FFT, with the deviation that chance alone would give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.fft
+from numpy.typing import NDArray
+
+from aerial_vpr_cl.localization.map_orientation import Channel, OrientationLevel
+from aerial_vpr_cl.localization.template import Template
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """A window of the map, Fourier transformed once for all templates that are laid on it."""
+
+    size: tuple[int, int]  # of the transform
+    planes: NDArray[np.complex64]  # (2, h, w // 2 + 1)
+    known: NDArray[np.complex64] | None  # of the mask; None where the whole window is known
+
+    @classmethod
+    def of(cls, channel: Channel) -> Window:
+        """Transform a window; what wraps around falls outside the shifts that are asked for."""
+        height, width = channel.known.shape
+        size = (scipy.fft.next_fast_len(height, real=True), scipy.fft.next_fast_len(width, real=True))
+        known = None
+        if not channel.known.all():
+            known = scipy.fft.rfft2(channel.known.astype(np.float32), size)
+        return cls(size, scipy.fft.rfft2(channel.planes, size), known)
+
+    def scores(self, template: Template) -> NDArray[np.float32]:
+        """Re Σ conj(T(x)) M(x + p) for every shift p of the template's corner; only shifts inside are meant."""
+        cos, sin = template.spectrum(self.size)
+        return scipy.fft.irfft2(cos * self.planes[0] + sin * self.planes[1], self.size)
+
+    def known_share(self, template: Template) -> NDArray[np.float32] | None:
+        """Share of the template's energy that falls on known ground, for every shift; None: all of it everywhere."""
+        if self.known is None:
+            return None
+        energy = (template.planes**2).sum(axis=0)
+        spectrum = np.conj(scipy.fft.rfft2(energy, self.size)) * self.known
+        return (scipy.fft.irfft2(spectrum, self.size) / max(template.energy, 1e-9)).clip(0.0, 1.0)
+
+
+def null_sigma(template: Template, level: OrientationLevel) -> float:
+    """Standard deviation of the template's score on unrelated ground of this map, from the power spectra of both."""
+    lags = (level.covariance.shape[1] - 1) // 2
+    size = scipy.fft.next_fast_len(max(template.planes.shape[1:]) + lags, real=True)
+    size += size % 2  # so that every column but the first and the last stands for two
+    cos, sin = scipy.fft.rfft2(template.planes, (size, size))
+    cc, ss, cs = level.spectra(size)
+    power = np.abs(cos) ** 2 * cc.real + np.abs(sin) ** 2 * ss.real + 2.0 * (cos * np.conj(sin) * cs).real
+    power[:, 1:-1] *= 2.0
+    return float(np.sqrt(max(power.sum(dtype=np.float64), 0.0)) / size)

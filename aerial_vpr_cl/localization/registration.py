@@ -1,0 +1,211 @@
+"""Registration: where on the map a view belongs, in metres, and how sure that is.
+
+"The network proposes, geometry disposes": a view is laid on the map's orientation channel at every place of the given
+windows, turned and scaled as far as its heading and scale are unsure; coarse pixels find, finer ones decide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from aerial_vpr_cl.localization.hypotheses import Spread, settle, vertex
+from aerial_vpr_cl.localization.map_orientation import MapOrientation
+from aerial_vpr_cl.localization.search import Bounds, Patch, Stage, lattice_windows
+from aerial_vpr_cl.localization.view import View
+from aerial_vpr_cl.settings import setting
+
+TEMPLATE_PX = 36
+"""Least pixels across a view where it is searched: below, a view has too little structure to be found."""
+
+PEAK_RADIUS_M = 50.0
+"""What lies nearer than this to the best place is the same answer."""
+
+REFINE_RADIUS_M = 40.0
+REFINE_MARGIN = 15.0
+"""Peaks less likely than the best by more than this (natural logarithm) are not looked at more finely."""
+
+
+@dataclass(frozen=True)
+class RegistrationSettings:
+    """What is asked of a registration."""
+
+    off_map: float = setting(
+        0.05, "probability, before looking, that the drone is nowhere in what is searched", low=0.0, high=1.0
+    )
+    map_sigma_m: float = setting(
+        3.5, "error of the map's position and of the ground's relief, per axis, in metres", low=0.0
+    )
+    refined_peaks: int = setting(24, "most places that are looked at more finely", low=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """Log of p(view | drone here) / p(view | drone elsewhere) on a north-up lattice; 0 where nothing can be said."""
+
+    west: float  # outer corner of the first pixel
+    north: float
+    step_m: float
+    log_likelihood: NDArray[np.float32]  # (h, w)
+
+
+@dataclass(frozen=True, eq=False)
+class Peak:
+    """The best place."""
+
+    position: NDArray[np.float64]  # (2,) easting and northing of the drone
+    covariance: NDArray[np.float64]  # (2, 2) in m²
+    log_likelihood: float
+    z: float  # score there, in standard deviations of chance
+    z_max: float  # what ground that looks exactly the same would score
+    second_peak_ratio: float  # likelihood of the best place elsewhere ÷ this one's
+    heading_correction_deg: float  # to be added to the heading the view was made with
+    heading_sigma_deg: float
+    scale_correction: float  # true metres per pixel ÷ the view's
+    scale_sigma: float  # relative
+    proof: float  # probability that it is right, over what was searched
+
+
+@dataclass(frozen=True, eq=False)
+class Registration:
+    """What laying a view on the map says."""
+
+    surfaces: list[Surface]
+    peak: Peak | None  # None where the view or the ground has nothing to go by
+
+
+def register(
+    view: View,
+    map_orientation: MapOrientation,
+    where: Sequence[Bounds] | None = None,
+    settings: RegistrationSettings | None = None,
+) -> Registration:
+    """Lay a view on the map; `where` are windows of possible positions of the drone, None: the whole map."""
+    settings = settings or RegistrationSettings()
+    levels, likelihood = map_orientation.levels, map_orientation.likelihood
+    fitting = [level for level in levels if view.footprint_m >= TEMPLATE_PX * level.step_m]
+    level = fitting[0] if fitting else levels[-1]
+    stage, spread = Stage(view, level, likelihood), Spread.of(view, level.step_m)
+    hypotheses = spread.all()
+    patches = [stage.lay(hypotheses, *window) for window in lattice_windows(level, where)]
+    sigma_m = math.hypot(settings.map_sigma_m, view.offset_sigma_m)
+    for patch in patches:
+        _blur(patch, sigma_m)
+    finer = [other for other in levels if other.step_m < level.step_m]
+    refined = []
+    if finer:
+        stage = Stage(view, finer[0], likelihood)
+        for patch, row, column in _peaks(patches, settings.refined_peaks):
+            refined.append(_refine(patch, row, column, stage, spread, sigma_m))
+    surfaces = [_surface(patch) for patch in patches]
+    return Registration(surfaces, _best(patches, refined or patches, stage.z_max, view, settings))
+
+
+def _peaks(patches: list[Patch], most: int) -> list[tuple[Patch, int, int]]:
+    """Local maxima that are worth a finer look, best first."""
+    found = []
+    for patch in patches:
+        ratio = patch.ratio * patch.said
+        side = 2 * math.ceil(REFINE_RADIUS_M / patch.level.step_m) + 1
+        rows, columns = np.nonzero((ratio == cv2.dilate(ratio, np.ones((side, side), np.uint8))) & patch.said)
+        found += [(float(ratio[row, column]), patch, int(row), int(column)) for row, column in zip(rows, columns)]
+    found.sort(key=lambda entry: -entry[0])
+    least = found[0][0] * math.exp(-REFINE_MARGIN) if found else 0.0
+    return [(patch, row, column) for value, patch, row, column in found[:most] if value >= least]
+
+
+def _refine(patch: Patch, row: int, column: int, stage: Stage, spread: Spread, sigma_m: float) -> Patch:
+    """Look at a peak with finer pixels and put what is found there in place of the coarse ratios."""
+    reach = math.ceil(REFINE_RADIUS_M / patch.level.step_m)
+    factor = round(patch.level.step_m / stage.level.step_m)
+    height, width = patch.ratio.shape
+    rows = slice(max(0, row - reach), min(height, row + reach + 1))
+    columns = slice(max(0, column - reach), min(width, column + reach + 1))
+    hypotheses = spread.around(patch.hypotheses[patch.best[row, column]])
+    shape = (rows.stop - rows.start, columns.stop - columns.start)
+    corner = (patch.top + rows.start) * factor, (patch.left + columns.start) * factor
+    finer = stage.lay(hypotheses, *corner, shape[0] * factor, shape[1] * factor)
+    _blur(finer, sigma_m)
+    patch.ratio[rows, columns] = finer.ratio.reshape(shape[0], factor, shape[1], factor).mean(axis=(1, 3))
+    return finer
+
+
+def _best(
+    patches: list[Patch], candidates: list[Patch], z_max: float, view: View, settings: RegistrationSettings
+) -> Peak | None:
+    """The best place of all, with its share of the probability."""
+    candidates = [patch for patch in candidates if patch.said.any()]
+    if not candidates:
+        return None
+    patch = max(candidates, key=lambda patch: float((patch.ratio * patch.said).max()))
+    row, column = map(int, np.unravel_index(int((patch.ratio * patch.said).argmax()), patch.ratio.shape))
+    log_ratio = np.log(patch.ratio)
+    position = patch.position(row + vertex(log_ratio[:, column], row), column + vertex(log_ratio[row], column))
+    inside, total, elsewhere, area = _masses(patches, position)
+    outside = settings.off_map / max(1e-9, 1.0 - settings.off_map) * area
+    turns = np.array([hypothesis.turn_deg for hypothesis in patch.hypotheses])
+    scales = np.log([hypothesis.scale for hypothesis in patch.hypotheses])
+    turn, turn_sigma = settle(turns, patch.masses, view.heading_sigma_deg)
+    scale, scale_sigma = settle(scales, patch.masses, view.scale_sigma)
+    return Peak(
+        position=position,
+        covariance=_covariance(patch, position, settings.map_sigma_m),
+        log_likelihood=float(log_ratio[row, column]),
+        z=float(patch.z[row, column]),
+        z_max=z_max,
+        second_peak_ratio=elsewhere / float(patch.ratio[row, column]),
+        heading_correction_deg=turn,
+        heading_sigma_deg=turn_sigma,
+        scale_correction=math.exp(scale),
+        scale_sigma=scale_sigma,
+        proof=inside / (total + outside),
+    )
+
+
+def _masses(patches: list[Patch], position: NDArray[np.float64]) -> tuple[float, float, float, float]:
+    """Likelihood ratios summed near a position and everywhere, the largest elsewhere, and the pixels searched."""
+    inside = total = elsewhere = area = 0.0
+    for patch in patches:
+        height, width = patch.ratio.shape
+        corner = patch.position(0, 0)
+        east = corner[0] + np.arange(width) * patch.level.step_m - position[0]
+        north = corner[1] - np.arange(height) * patch.level.step_m - position[1]
+        near = east[None] ** 2 + north[:, None] ** 2 <= PEAK_RADIUS_M**2
+        inside += float(patch.ratio[near].sum())
+        total += float(patch.ratio.sum())
+        elsewhere = max(elsewhere, float(patch.ratio[~near].max(initial=0.0)))
+        area += patch.ratio.size
+    return inside, total, elsewhere, area
+
+
+def _covariance(patch: Patch, position: NDArray[np.float64], map_sigma_m: float) -> NDArray[np.float64]:
+    """(2, 2) spread of the likelihood around the peak, and at least what map and pixels leave unsure."""
+    height, width = patch.ratio.shape
+    corner, step = patch.position(0, 0), patch.level.step_m
+    east = corner[0] + np.arange(width) * step - position[0]
+    north = corner[1] - np.arange(height) * step - position[1]
+    weights = np.where(east[None] ** 2 + north[:, None] ** 2 <= PEAK_RADIUS_M**2, patch.ratio, 0.0)
+    weights /= weights.sum()
+    across, along = weights.sum(axis=0) @ east**2, weights.sum(axis=1) @ north**2
+    both = float(north @ weights @ east)
+    least = map_sigma_m**2 + step**2 / 12.0
+    return np.array([[across + least, both], [both, along + least]])
+
+
+def _blur(patch: Patch, sigma_m: float) -> None:
+    """Spread the ratios by what map and tilt leave unsure of the position."""
+    sigma_px = sigma_m / patch.level.step_m
+    if sigma_px >= 0.3:
+        blurred = cv2.GaussianBlur(patch.ratio, (0, 0), sigma_px, borderType=cv2.BORDER_REPLICATE)
+        patch.ratio = np.asarray(blurred, np.float64)
+
+
+def _surface(patch: Patch) -> Surface:
+    level = patch.level
+    west, north = level.west + patch.left * level.step_m, level.north - patch.top * level.step_m
+    return Surface(west, north, level.step_m, np.log(patch.ratio).astype(np.float32))
