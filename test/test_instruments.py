@@ -93,10 +93,12 @@ def test_perfect_instruments_tell_the_truth(world):
     sortie = fly(world)
     attitudes, heights = heard(sortie, ImuReading), heard(sortie, HeightReading)
     stamps = np.array([reading.stamp_ns for reading in attitudes])
-    np.testing.assert_allclose(matrices(attitudes), sortie.attitudes_at(stamps), atol=1e-9)
-    np.testing.assert_allclose(
-        wrapped(headings_deg(matrices(attitudes)) - sortie.flight.headings_deg_at(stamps)), 0.0, atol=4.0
-    )
+    true = sortie.attitudes_at(stamps)
+    np.testing.assert_allclose(matrices(attitudes)[:, 2], true[:, 2], atol=1e-9)  # what is up
+    # East of its meridian a map's north lies east of true north, and the compass shows true north.
+    assert sortie.north_deg < -1.0
+    off = wrapped(headings_deg(matrices(attitudes)) + sortie.north_deg - headings_deg(true))
+    np.testing.assert_allclose(off, 0.0, atol=1e-6)
     true_m = sortie.flight.altitudes_m_at(np.array([reading.stamp_ns for reading in heights]))
     np.testing.assert_allclose([reading.height_m for reading in heights], true_m)
     (size,) = {reading[1:] for reading in heard(sortie, CameraReading)}
@@ -123,7 +125,8 @@ def test_errors_are_as_large_as_the_scenario_says_and_the_driver_admits_them(wor
     sortie = plan(world, long)
     attitudes = heard(sortie, ImuReading)
     stamps = np.array([reading.stamp_ns for reading in attitudes])
-    error = wrapped(headings_deg(matrices(attitudes)) - headings_deg(sortie.attitudes_at(stamps)))
+    shown = headings_deg(matrices(attitudes)) + sortie.north_deg
+    error = wrapped(shown - headings_deg(sortie.attitudes_at(stamps)))
     assert 2.0 < error.std() < 4.0 and abs(error.mean()) < 6.5
     tilts = np.degrees(np.arcsin((np.swapaxes(sortie.attitudes_at(stamps), 1, 2) @ matrices(attitudes))[:, 2, :2]))
     assert (tilts.std(axis=0) > 2.0).all() and (tilts.std(axis=0) < 4.0).all()
@@ -188,7 +191,7 @@ def test_a_bag_holds_the_readings_and_the_truth_beside_them(world, tmp_path):
     }
     assert bag.counts["/imu"] == len(heard(sortie, ImuReading))
     assert len(bag.kept["/ground_truth/odometry"]) == MISSION.frames
-    assert facts_of(tmp_path / "hop")["mission_sensors"] == '{"mount_tilt_deg": 10.0}'
+    assert facts_of(tmp_path / "hop")["mission_sensors"] == '{"mount_forward_deg": 10.0}'
 
 
 def test_a_scenario_sets_the_instruments_of_all_missions_and_of_one(tmp_path):

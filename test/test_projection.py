@@ -56,3 +56,13 @@ def test_the_poles_and_unknown_systems_are_refused_with_words():
         Projection(99999)
     with pytest.raises(MapError, match="not projected"):
         Projection(4326)
+
+
+def test_true_north_lies_west_of_the_maps_north_east_of_the_meridian_and_the_other_way_round():
+    zone = Projection(32632)  # around 9° E
+    for longitude, expected in [
+        (9.0, 0.0),
+        (11.5, -2.5 * np.sin(np.radians(48.0))),
+        (6.5, 2.5 * np.sin(np.radians(48))),
+    ]:
+        assert zone.north_deg(zone.to_utm(48.0, longitude)) == pytest.approx(expected, abs=0.01)

@@ -55,6 +55,12 @@ class Grid:
         """Number of cells that are classes."""
         return len(self.cells)
 
+    @cached_property
+    def north_deg(self) -> float:
+        """Bearing of true north in the middle of the map, clockwise from the map's own north."""
+        middle = (self.cells.min(axis=0) + self.cells.max(axis=0) + 1.0) / 2.0 * self.cell_side_m
+        return self.projection.north_deg(middle)
+
     @property
     def n_groups(self) -> int:
         """Number of classifier groups, N²."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 
 import numpy as np
@@ -42,6 +43,12 @@ class Projection:
         points = np.asarray(points, float)
         longitude, latitude = self._backward.transform(points[..., 0], points[..., 1])
         return np.asarray(latitude), np.asarray(longitude)
+
+    def north_deg(self, point: ArrayLike) -> float:
+        """Bearing of true north at (easting, northing), clockwise from the map's north: up to 3° in a UTM zone."""
+        latitude, longitude = self.to_wgs84(point)
+        east, north = self.to_utm(latitude + 1e-4, longitude) - self.to_utm(latitude, longitude)
+        return math.degrees(math.atan2(east, north))
 
     @cached_property
     def _forward(self) -> Transformer:

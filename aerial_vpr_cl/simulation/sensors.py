@@ -61,15 +61,19 @@ def sense(
     attitudes: Attitudes,
     camera: CameraSettings,
     instruments: InstrumentSettings,
+    north_deg: float,
     rng: np.random.Generator,
 ) -> list[Reading]:
-    """All readings from one second before the flight to one second after, in time order."""
+    """All readings from one second before the flight to one second after, in time order.
+
+    `north_deg` is the bearing of true north on the map: a compass knows nothing of the map's north.
+    """
     compass_rng, height_rng, odometry_rng = rng.spawn(3)  # one instrument more leaves the others as they were
     readings: list[Reading] = []
     if instruments.camera_info:
         readings += [camera_reading(camera, int(stamp)) for stamp in flight.stamps_ns]
     if instruments.imu:
-        readings += _attitudes(flight, attitudes, instruments, compass_rng)
+        readings += _attitudes(flight, attitudes, instruments, north_deg, compass_rng)
     if instruments.height:
         readings += _heights(flight, instruments, height_rng)
     if instruments.odometry:
@@ -104,7 +108,11 @@ def _moments(flight: Flight, rate_hz: float) -> tuple[Seconds, NDArray[np.int64]
 
 
 def _attitudes(
-    flight: Flight, attitudes: Attitudes, instruments: InstrumentSettings, rng: np.random.Generator
+    flight: Flight,
+    attitudes: Attitudes,
+    instruments: InstrumentSettings,
+    north_deg: float,
+    rng: np.random.Generator,
 ) -> list[Reading]:
     seconds, stamps = _moments(flight, instruments.imu_rate_hz)
     slow, quick = np.sqrt(SLOW_SHARE), np.sqrt(1.0 - SLOW_SHARE)
@@ -115,7 +123,7 @@ def _attitudes(
     begin = beginnings(instruments.compass_outages, instruments.outage_s, flight.duration_s, rng)
     lost = during(seconds, begin, instruments.outage_s)
     heading[lost] = rng.uniform(-180.0, 180.0)
-    measured = quaternions(_about_up(-heading) @ attitudes(stamps) @ _tilts(tilt))
+    measured = quaternions(_about_up(north_deg - heading) @ attitudes(stamps) @ _tilts(tilt))
     # What an honest driver would state; a compass mounted backwards does not know of it.
     known_deg = float(np.hypot(instruments.heading_noise_deg, instruments.heading_bias_deg / np.sqrt(3.0)))
     sigma = np.where(lost, LOST_HEADING_DEG, known_deg)

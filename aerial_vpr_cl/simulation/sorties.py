@@ -47,10 +47,15 @@ class Sortie:
     fixes: tuple[Fix, ...]
 
     @cached_property
+    def north_deg(self) -> float:
+        """Bearing of true north on the map, in the middle of the flight."""
+        return self.ground.projection.north_deg(self.flight.path.mean(axis=0))
+
+    @cached_property
     def readings(self) -> tuple[Reading, ...]:
         """What the drone's instruments say, in time order."""
-        rng = _stream(self.spec, 4)
-        return tuple(sense(self.flight, self.attitudes_at, self.spec.camera, self.spec.sensors, rng))
+        spec, rng = self.spec, _stream(self.spec, 4)
+        return tuple(sense(self.flight, self.attitudes_at, spec.camera, spec.sensors, self.north_deg, rng))
 
     def positions(self) -> NDArray[np.float64]:
         """(n, 2) true positions of the frames."""
@@ -119,7 +124,7 @@ def simulate_mission(
     """Fly a mission into a new bag at `path`; nothing is left there when it cannot be finished."""
     sortie = plan(world, spec)
     writer = MissionWriter(
-        path, name=spec.name, modality=spec.modality, sensors={"mount_tilt_deg": spec.camera.tilt_deg}
+        path, name=spec.name, modality=spec.modality, sensors={"mount_forward_deg": spec.camera.tilt_deg}
     )
     try:
         with writer:
