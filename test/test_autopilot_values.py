@@ -17,7 +17,6 @@ from aerial_vpr_cl.autopilot.answers import (
 )
 from aerial_vpr_cl.autopilot.axes import aeronautical_to_ros, frd_to_flu, ned_to_enu, ros_to_aeronautical
 from aerial_vpr_cl.autopilot.clock import AutopilotClock
-from aerial_vpr_cl.autopilot.reset_gate import ResetGate, ResetSettings
 from aerial_vpr_cl.autopilot.telemetry import (
     Attitude,
     GlobalPosition,
@@ -235,55 +234,3 @@ def test_odometry_is_north_east_down_with_its_covariance_in_that_order():
 
 def test_a_long_text_is_cut_not_refused():
     assert len(status_text("ä" + "x" * 80, is_warning=False).text) == 50
-
-
-# The gate before a reset
-
-
-def hold(gate, seconds, difference=(200.0, 0.0), start=0, wander=0.0, sigma=10.0):
-    """Positions twice a second that lie beside dead reckoning; whether one may be sent."""
-    allowed = []
-    for k in range(2 * seconds):
-        here = np.array([difference[0] + wander * k / 2.0, difference[1]])
-        allowed.append(gate.allows(start + k * S // 2, here, np.eye(2) * sigma**2))
-    return allowed
-
-
-def test_a_reset_needs_a_localization_that_has_held():
-    gate = ResetGate(ResetSettings())
-    allowed = hold(gate, 8)
-    assert not any(allowed[:10])
-    assert all(allowed[11:])
-
-
-def test_no_reset_while_gnss_is_good():
-    gate = ResetGate(ResetSettings())
-    gate.add_gnss(30 * S, True)
-    assert not any(hold(gate, 8, start=25 * S - S))
-
-
-def test_no_reset_where_dead_reckoning_is_near_enough():
-    gate = ResetGate(ResetSettings())
-    assert not any(hold(gate, 20, difference=(20.0, 0.0)))
-    gate = ResetGate(ResetSettings())
-    gate.add_way(1500.0)  # after such a way 150 m are no surprise
-    assert not any(hold(gate, 20, difference=(200.0, 0.0)))
-
-
-def test_no_reset_to_a_position_that_wanders_beside_dead_reckoning():
-    assert not any(hold(ResetGate(ResetSettings()), 20, wander=20.0))
-
-
-def test_a_silence_begins_the_holding_anew():
-    gate = ResetGate(ResetSettings())
-    hold(gate, 8)
-    gate.break_off()
-    assert not any(hold(gate, 5, start=100 * S))
-
-
-def test_resets_keep_their_distance():
-    gate = ResetGate(ResetSettings())
-    hold(gate, 8)
-    gate.sent(8 * S)
-    assert not any(hold(gate, 9, start=8 * S))
-    assert any(hold(gate, 9, start=18 * S))

@@ -103,6 +103,13 @@ def odometry(
     )
 
 
+def set_origin(target_system: int, latitude: float, longitude: float) -> Any:
+    """SET_GPS_GLOBAL_ORIGIN: where a filter that has none puts its origin; at sea level, heights are not ours."""
+    return mavlink.MAVLink_set_gps_global_origin_message(
+        target_system, round(latitude * 1e7), round(longitude * 1e7), 0
+    )
+
+
 def status_text(text: str, *, is_warning: bool) -> Any:
     """A line in the operator's ground station."""
     severity = mavlink.MAV_SEVERITY_WARNING if is_warning else mavlink.MAV_SEVERITY_INFO

@@ -87,6 +87,14 @@ class Landed:
     landed: bool
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where the filter's local positions are measured from."""
+
+    latitude: float
+    longitude: float
+
+
 _STATUS = {
     mavlink.GPS_FIX_TYPE_3D_FIX: 0,
     mavlink.GPS_FIX_TYPE_DGPS: 1,
@@ -97,7 +105,7 @@ _STATUS = {
 }
 INVALID_SIGNAL = 1  # of DISTANCE_SENSOR.signal_quality; 0 is unknown
 
-Told = Attitude | Height | LocalPosition | GlobalPosition | GnssFix | Landed
+Told = Attitude | Height | LocalPosition | GlobalPosition | GnssFix | Landed | Origin
 
 
 class Telemetry:
@@ -116,6 +124,7 @@ class Telemetry:
             "LOCAL_POSITION_NED": self._read_local_position,
             "GPS_RAW_INT": self._read_gnss,
             "EXTENDED_SYS_STATE": self._read_landed,
+            "GPS_GLOBAL_ORIGIN": self._read_origin,
         }
 
     def take(self, message: Any, arrived_ns: int, armed: bool = False) -> list[Told]:
@@ -180,3 +189,6 @@ class Telemetry:
             return []
         # Armed on the ground is about to fly: nobody learns then.
         return [Landed(message.landed_state == mavlink.MAV_LANDED_STATE_ON_GROUND and not armed)]
+
+    def _read_origin(self, message: Any, arrived_ns: int, armed: bool) -> list[Told]:
+        return [Origin(message.latitude / 1e7, message.longitude / 1e7)]

@@ -1,0 +1,171 @@
+"""Decides what the autopilot is told, and when: never a word without a published position."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aerial_vpr_cl.autopilot.answers import (
+    Position,
+    external_position_estimate,
+    global_position_sensor,
+    odometry,
+    set_origin,
+    status_text,
+)
+from aerial_vpr_cl.autopilot.clock import AutopilotClock
+from aerial_vpr_cl.autopilot.reset_gate import ResetGate, ResetSettings
+from aerial_vpr_cl.autopilot.telemetry import GlobalPosition, GnssFix, LocalPosition, Origin, Told
+from aerial_vpr_cl.settings import setting
+
+SENSOR, COMMAND, ODOMETRY, NOTHING = "global_position_sensor", "command", "odometry", "none"
+TRACKING = "tracking"
+KEPT_NS = 10_000_000_000
+"""How long the filter's own positions are remembered: answers are at most seconds old."""
+METRES_PER_DEGREE = 111_319.49
+TEXT_EVERY_NS = 2_000_000_000
+"""A state that flickers does not fill the operator's screen."""
+
+
+@dataclass(frozen=True)
+class ReportSettings:
+    """How positions reach the autopilot's filter."""
+
+    output: str = setting(
+        SENSOR,
+        "global_position_sensor for PX4; for ArduPilot command (a reset, only while dead reckoning) or odometry "
+        "(external navigation at a steady rate); none: only listen",
+        choices=(SENSOR, COMMAND, ODOMETRY, NOTHING),
+    )
+    sensor_id: int = setting(1, "id in GLOBAL_POSITION_SENSOR; EKF2_AGP0_ID must equal it", low=1, high=255)
+    rate_hz: float = setting(5.0, "most positions a second; of odometry the steady rate", low=0.2, high=50.0)
+    max_age_s: float = setting(2.0, "an older position is not sent any more", low=0.1, high=5.0)
+
+
+class Reporter:
+    """Fed with what the autopilot tells and what the localization publishes; returns messages to send."""
+
+    def __init__(self, settings: ReportSettings, reset: ResetSettings, clock: AutopilotClock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._gate = ResetGate(reset)
+        self._state = ""
+        self._texted: tuple[str, int] = ("", -TEXT_EVERY_NS)
+        self._sent_ns = -math.inf
+        self._global: deque[GlobalPosition] = deque()
+        self._local: deque[LocalPosition] = deque()
+        self._origin: Origin | None = None
+        self._answer: Position | None = None
+
+    def told(self, value: Told) -> None:
+        """Something the autopilot said."""
+        if isinstance(value, GnssFix):
+            self._gate.add_gnss(value.stamp_ns, value.status >= 0)
+        elif isinstance(value, GlobalPosition):
+            _remember(self._global, value)
+        elif isinstance(value, LocalPosition):
+            if self._local:
+                self._gate.add_way(float(np.hypot(*(value.position - self._local[-1].position)[:2])))
+            _remember(self._local, value)
+        elif isinstance(value, Origin):
+            self._origin = value
+
+    def state(self, name: str, words: str, now_ns: int) -> list[Any]:
+        """The localization's state; a change is a line in the operator's ground station."""
+        if name != TRACKING:
+            self._answer = None
+            self._gate.break_off()
+        self._state = name
+        said, said_ns = self._texted
+        if name == said or now_ns - said_ns < TEXT_EVERY_NS:
+            return []
+        self._texted = (name, now_ns)
+        return [status_text(f"VPR {name}: {words}" if words else f"VPR {name}", is_warning=name != TRACKING)]
+
+    def silent(self) -> None:
+        """The localization had no position for a frame."""
+        self._answer = None
+        self._gate.break_off()
+
+    def answer(self, position: Position, system: int, now_ns: int) -> list[Any]:
+        """A published position; what is sent of it at once."""
+        if self._state != TRACKING or not _is_usable(position, now_ns, self._settings.max_age_s):
+            return []
+        self._answer = position
+        if self._settings.output == COMMAND:
+            return self._command(position, system, now_ns)
+        if self._settings.output == SENSOR and self._is_due(now_ns):
+            there_us = max(self._clock.theirs(now_ns) // 1_000, 0)
+            return [global_position_sensor(position, self._settings.sensor_id, system, now_ns, there_us)]
+        return []
+
+    def tick(self, system: int, now_ns: int) -> list[Any]:
+        """Called at the rate of odometry: the last answer, moved on by the filter's own motion since."""
+        answer = self._answer
+        if self._settings.output != ODOMETRY or answer is None or not self._local:
+            return []
+        if not _is_usable(answer, now_ns, self._settings.max_age_s) or not self._is_due(now_ns):
+            return []
+        if self._origin is None:
+            self._origin = Origin(answer.latitude, answer.longitude)
+            return [set_origin(system, answer.latitude, answer.longitude)]
+        newest = self._local[-1]
+        then = min(self._local, key=lambda local: abs(local.stamp_ns - answer.stamp_ns))
+        east_north = _offset_m(self._origin.latitude, self._origin.longitude, answer.latitude, answer.longitude)
+        moved = newest.position - then.position
+        place = np.array([*(east_north + moved[:2]), newest.position[2]])
+        there_us = max(self._clock.theirs(newest.stamp_ns) // 1_000, 0)
+        return [odometry(there_us, place, newest.quaternion, answer.covariance)]
+
+    def _command(self, position: Position, system: int, now_ns: int) -> list[Any]:
+        filtered = self._filtered_at(position.stamp_ns)
+        if filtered is None:
+            return []
+        difference = _offset_m(filtered.latitude, filtered.longitude, position.latitude, position.longitude)
+        if not self._gate.allows(position.stamp_ns, difference, position.covariance):
+            return []
+        self._gate.sent(position.stamp_ns)
+        return [external_position_estimate(position, system, now_ns)]
+
+    def _filtered_at(self, stamp_ns: int) -> GlobalPosition | None:
+        """Where the filter had the drone when the image was taken, interpolated; None if it did not say."""
+        before = [one for one in self._global if one.stamp_ns <= stamp_ns]
+        after = [one for one in self._global if one.stamp_ns >= stamp_ns]
+        if not before or not after:
+            return None
+        first, second = before[-1], after[0]
+        span_ns = second.stamp_ns - first.stamp_ns
+        share = (stamp_ns - first.stamp_ns) / span_ns if span_ns else 0.0
+        return GlobalPosition(
+            stamp_ns,
+            first.latitude + share * (second.latitude - first.latitude),
+            first.longitude + share * (second.longitude - first.longitude),
+        )
+
+    def _is_due(self, now_ns: int) -> bool:
+        if now_ns - self._sent_ns < 1e9 / self._settings.rate_hz * 0.95:  # a timer is never quite on time
+            return False
+        self._sent_ns = now_ns
+        return True
+
+
+def _is_usable(position: Position, now_ns: int, max_age_s: float) -> bool:
+    values = [position.latitude, position.longitude, *position.covariance.ravel()]
+    return bool(np.isfinite(values).all()) and position.sigma_m > 0.0 and now_ns - position.stamp_ns <= max_age_s * 1e9
+
+
+def _remember(queue: deque[Any], value: Any) -> None:
+    queue.append(value)
+    while queue[0].stamp_ns < value.stamp_ns - KEPT_NS:
+        queue.popleft()
+
+
+def _offset_m(latitude: float, longitude: float, to_latitude: float, to_longitude: float) -> NDArray[np.float64]:
+    """East and north in metres over distances at which the Earth is flat."""
+    east = (to_longitude - longitude) * math.cos(math.radians(latitude))
+    return np.array([east, to_latitude - latitude]) * METRES_PER_DEGREE

@@ -1,0 +1,190 @@
+"""When the autopilot is told a position, and when it is not: the gate before a reset, rates, ages and states."""
+
+import math
+
+import numpy as np
+import pytest
+
+from aerial_vpr_cl.autopilot.answers import Position
+from aerial_vpr_cl.autopilot.clock import AutopilotClock
+from aerial_vpr_cl.autopilot.reporter import Reporter, ReportSettings
+from aerial_vpr_cl.autopilot.reset_gate import ResetGate, ResetSettings
+from aerial_vpr_cl.autopilot.telemetry import GlobalPosition, GnssFix, LocalPosition, Origin
+
+S = 1_000_000_000
+
+
+# The gate before a reset
+
+
+def hold(gate, seconds, difference=(200.0, 0.0), start=0, wander=0.0, sigma=10.0):
+    """Positions twice a second that lie beside dead reckoning; whether one may be sent."""
+    allowed = []
+    for k in range(2 * seconds):
+        here = np.array([difference[0] + wander * k / 2.0, difference[1]])
+        allowed.append(gate.allows(start + k * S // 2, here, np.eye(2) * sigma**2))
+    return allowed
+
+
+def test_a_reset_needs_a_localization_that_has_held():
+    gate = ResetGate(ResetSettings())
+    allowed = hold(gate, 8)
+    assert not any(allowed[:10])
+    assert all(allowed[11:])
+
+
+def test_no_reset_while_gnss_is_good():
+    gate = ResetGate(ResetSettings())
+    gate.add_gnss(30 * S, True)
+    assert not any(hold(gate, 8, start=25 * S - S))
+
+
+def test_no_reset_where_dead_reckoning_is_near_enough():
+    gate = ResetGate(ResetSettings())
+    assert not any(hold(gate, 20, difference=(20.0, 0.0)))
+    gate = ResetGate(ResetSettings())
+    gate.add_way(1500.0)  # after such a way 150 m are no surprise
+    assert not any(hold(gate, 20, difference=(200.0, 0.0)))
+
+
+def test_no_reset_to_a_position_that_wanders_beside_dead_reckoning():
+    assert not any(hold(ResetGate(ResetSettings()), 20, wander=20.0))
+
+
+def test_a_silence_begins_the_holding_anew():
+    gate = ResetGate(ResetSettings())
+    hold(gate, 8)
+    gate.break_off()
+    assert not any(hold(gate, 5, start=100 * S))
+
+
+def test_resets_keep_their_distance():
+    gate = ResetGate(ResetSettings())
+    hold(gate, 8)
+    gate.sent(8 * S)
+    assert not any(hold(gate, 9, start=8 * S))
+    assert any(hold(gate, 9, start=18 * S))
+
+
+# What is told, and when
+
+
+def reporter(output, **settings):
+    clock = AutopilotClock()
+    clock.add_reply(1000 * S, 1, 1000 * S)
+    return Reporter(ReportSettings(output=output, **settings), ResetSettings(), clock)
+
+
+def published(stamp_ns, east_m=0.0):
+    longitude = -99.0 + east_m / (111_319.49 * math.cos(math.radians(47.0)))
+    return Position(stamp_ns, 47.0, longitude, np.eye(2) * 100.0)
+
+
+def kinds(messages):
+    return [message.get_type() for message in messages]
+
+
+def test_positions_go_out_only_while_tracking():
+    told = reporter("global_position_sensor")
+    assert told.answer(published(1100 * S), 1, 1100 * S) == []
+    told.state("tracking", "", 1100 * S)
+    assert kinds(told.answer(published(1101 * S), 1, 1101 * S)) == ["GLOBAL_POSITION_SENSOR"]
+    told.state("unsure", "", 1102 * S)
+    assert told.answer(published(1102 * S), 1, 1102 * S) == []
+
+
+@pytest.mark.parametrize(
+    "position",
+    [
+        published(1096 * S),  # too old
+        Position(1100 * S, math.nan, -99.0, np.eye(2)),
+        Position(1100 * S, 47.0, -99.0, np.full((2, 2), np.nan)),
+        Position(1100 * S, 47.0, -99.0, np.zeros((2, 2))),
+    ],
+)
+def test_what_is_not_a_position_is_not_sent(position):
+    told = reporter("global_position_sensor")
+    told.state("tracking", "", 1100 * S)
+    assert told.answer(position, 1, 1100 * S) == []
+
+
+def test_the_rate_is_bounded():
+    told = reporter("global_position_sensor", rate_hz=2.0)
+    told.state("tracking", "", 0)
+    sent = [bool(told.answer(published(1100 * S + k * S // 10), 1, 1100 * S + k * S // 10)) for k in range(50)]
+    assert 9 <= sum(sent) <= 11
+
+
+def test_the_operator_reads_changes_of_state_and_no_flicker():
+    told = reporter("none")
+    assert kinds(told.state("searching", "cold start", 0)) == ["STATUSTEXT"]
+    assert told.state("searching", "cold start", 10 * S) == []
+    assert kinds(told.state("tracking", "", 20 * S)) == ["STATUSTEXT"]
+    flicker = [told.state(("unsure", "tracking")[k % 2], "", 20 * S + k * S // 10) for k in range(40)]
+    assert sum(map(len, flicker)) <= 2
+
+
+def fly(told, seconds, east_of_truth_m, silent_at=None, gnss=False):
+    """Answers and the filter's positions twice a second, the filter being off by a constant; what was sent."""
+    sent = []
+    for k in range(2 * seconds):
+        now = 1100 * S + k * S // 2
+        if gnss:
+            told.told(GnssFix(now, 47.0, -99.0, 0.0, 0, 2.0))
+        filtered = published(now, 10.0 * k / 2.0 + east_of_truth_m)
+        told.told(GlobalPosition(now, filtered.latitude, filtered.longitude))
+        if silent_at is not None and k % silent_at == 0:
+            told.silent()
+            continue
+        sent += told.answer(published(now, 10.0 * k / 2.0), 1, now + S // 10)
+    return sent
+
+
+def test_a_filter_that_went_astray_without_gnss_is_reset_once_and_then_left_in_peace():
+    told = reporter("command")
+    told.state("tracking", "", 0)
+    assert kinds(fly(told, 9, 300.0)) == ["COMMAND_INT"]
+
+
+@pytest.mark.parametrize("flight", [{"gnss": True}, {"silent_at": 6}, {"east_of_truth_m": 15.0}])
+def test_no_reset_with_gnss_after_silences_or_where_both_agree(flight):
+    told = reporter("command")
+    told.state("tracking", "", 0)
+    assert fly(told, 20, **{"east_of_truth_m": 300.0, **flight}) == []
+
+
+def test_no_reset_to_a_single_wrong_answer():
+    told = reporter("command")
+    told.state("tracking", "", 0)
+    fly(told, 8, 0.0)
+    now = 1108 * S
+    told.told(GlobalPosition(now, 47.0, -99.0))
+    assert told.answer(published(now, 900.0), 1, now) == []
+
+
+def test_odometry_is_steady_between_answers_and_moves_with_the_filter():
+    told = reporter("odometry", rate_hz=10.0)
+    told.state("tracking", "", 0)
+    level = np.array([0.0, 0.0, 0.0, 1.0])
+    told.told(Origin(47.0, -99.0))
+    sent = []
+    for k in range(30):
+        now = 1100 * S + k * S // 10
+        told.told(LocalPosition(now, np.array([500.0 + k, 0.0, 80.0]), np.zeros(3), level))
+        if k % 10 == 0:
+            told.answer(published(now, 40.0 + k), 1, now)
+        sent += told.tick(1, now)
+    assert kinds(sent) == ["ODOMETRY"] * 30
+    assert [message.y for message in sent] == pytest.approx([40.0 + k for k in range(30)], abs=0.1)  # east
+    assert [message.z for message in sent] == pytest.approx([-80.0] * 30)
+    told.silent()
+    assert told.tick(1, 1103 * S) == []
+
+
+def test_a_filter_without_an_origin_is_given_one_first():
+    told = reporter("odometry")
+    told.state("tracking", "", 0)
+    told.told(LocalPosition(1100 * S, np.zeros(3), np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0])))
+    told.answer(published(1100 * S), 1, 1100 * S)
+    assert kinds(told.tick(1, 1100 * S)) == ["SET_GPS_GLOBAL_ORIGIN"]
+    assert kinds(told.tick(1, 1101 * S)) == ["ODOMETRY"]
