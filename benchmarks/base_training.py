@@ -23,8 +23,9 @@ from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import MapFolder, build_map
 from aerial_vpr_cl.learning.adapt import load_knowledge
 from aerial_vpr_cl.learning.augmentation import AUGMENTATIONS
-from aerial_vpr_cl.learning.base_training import scores_of, train_base
+from aerial_vpr_cl.learning.base_training import train_base
 from aerial_vpr_cl.learning.base_training_settings import BaseTrainingSettings
+from aerial_vpr_cl.learning.calibration import scores_of
 from aerial_vpr_cl.learning.satellite_batches import held_out_views
 from aerial_vpr_cl.progress import ProgressBar
 from aerial_vpr_cl.satellite.patches import PatchSettings
@@ -48,7 +49,7 @@ def share_near(store: Path, raster: Path, bands: list[int]) -> float:
     known = load_knowledge(GenerationStore(store), torch.device("cpu"))
     other = OtherDate(known.map, SatelliteMap.open(raster, bands=bands, epsg=known.map.grid.epsg))
     views = held_out_views(other, known.network.input_size, CROPS, seed=77)
-    predicted = known.map.grid.centres[scores_of(known.network, views).argmax(axis=1)]
+    predicted = known.map.grid.centres[scores_of(known.network, views.images).argmax(axis=1)]
     return float((np.linalg.norm(predicted - views.positions, axis=1) <= NEAR_M).mean())
 
 

@@ -21,6 +21,7 @@ class LearnSettings:
     )
     tail_rate: float | None = setting(None, "learning rate of the tail; unset: the backbone's recipe", low=1e-12)
     head_rate: float | None = setting(None, "learning rate of the heads; unset: the backbone's recipe", low=1e-12)
+    plateau_cycles: int = setting(1, "cycles without a lower loss that are borne before a rate is halved", low=0)
     seed: int = setting(0, "fixes everything that is drawn", low=0)
 
 

@@ -24,6 +24,7 @@ from aerial_vpr_cl.knowledge.generations import Generation, GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import MapFolder, add_files, open_map, remove_files
 from aerial_vpr_cl.learning.augmentation import AUGMENTATIONS
 from aerial_vpr_cl.learning.base_training_settings import WHEN_TO_STOP, BaseTrainingSettings
+from aerial_vpr_cl.learning.calibration import calibrate, scores_of
 from aerial_vpr_cl.learning.optimisers import Optimisers
 from aerial_vpr_cl.learning.processes import from_first_process, join_processes, local_rank, mean_over_processes
 from aerial_vpr_cl.learning.recipes import Recipe, recipe_of
@@ -79,9 +80,8 @@ def train_base(store_path: Path, settings: BaseTrainingSettings, progress: Progr
         return None
     with store.learner_lock():
         network, held_out = _train(network, folder, recipe, settings, progress, rank, world)
-        scores = scores_of(network, held_out)
-        temperature = network.fit_temperature(torch.from_numpy(scores), torch.from_numpy(held_out.labels))
-        recall = recall_near(folder.grid, scores, held_out.positions)
+        temperature = calibrate(network, (), held_out.images, held_out.labels, settings.seed)
+        recall = recall_near(folder.grid, scores_of(network, held_out.images), held_out.positions)
         log.info("held-out recall %.3f, temperature %.3f", recall, temperature)
         _keep_trunk_and_exemplars(folder, network, settings, progress)
         with store.draft() as draft:
@@ -111,15 +111,6 @@ def build_network(grid: Grid, settings: BaseTrainingSettings, local_rank: int = 
     return Network.build(wanted, grid, weights=settings.weights, seed=settings.seed, device=device), recipe
 
 
-def scores_of(network: Network, views: LabelledViews) -> np.ndarray:
-    """(n, C) cosines of views."""
-    parts = range(0, len(views.images), BATCH_AT_INFERENCE)
-    with torch.inference_mode():
-        return np.concatenate(
-            [network.scores(network.preprocess(views.images[i : i + BATCH_AT_INFERENCE])).cpu().numpy() for i in parts]
-        )
-
-
 def _train(
     network: Network,
     folder: MapFolder,
@@ -136,7 +127,8 @@ def _train(
     batch = settings.batch or recipe.batch
     batches = SatelliteBatches(folder, recipe, network.input_size, batch, settings.seed)
     held_out = held_out_views(folder, network.input_size, settings.held_out, settings.seed)
-    optimisers = Optimisers(network, settings.tail_rate or recipe.tail_rate, settings.head_rate or recipe.head_rate)
+    rates = settings.tail_rate or recipe.tail_rate, settings.head_rate or recipe.head_rate
+    optimisers = Optimisers(network, *rates, patience=settings.plateau_cycles)
     way = {name: value for name, value in asdict(settings).items() if name not in WHEN_TO_STOP}
     mean = WeightMean(network)
     state = TrainingState.resume(folder.path.parent, network, mean.network, optimisers, way)
@@ -167,7 +159,7 @@ def _train(
             cycle_loss = float(np.mean([value for values in losses.values() for value in values]))
             losses.clear()
             optimisers.end_cycle(cycle_loss)
-            scores = scores_of(mean.network, held_out) if rank == 0 else None
+            scores = scores_of(mean.network, held_out.images) if rank == 0 else None
             measured = 0.0 if scores is None else recall_near(folder.grid, scores, held_out.positions)
             recall = from_first_process(measured, world)
             state.note(step + 1, recall, cycle_loss)

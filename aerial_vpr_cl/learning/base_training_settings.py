@@ -41,6 +41,7 @@ class BaseTrainingSettings:
         "channels, texture and shading (style); unset: the recipe",
         choices=tuple(AUGMENTATIONS),
     )
+    plateau_cycles: int = setting(1, "cycles without a lower loss that are borne before a rate is halved", low=0)
     epoch_steps: int = setting(10, "steps of an epoch; each epoch trains one group", low=1)
     max_steps: int = setting(1000, "most steps; training stops earlier when it no longer improves", low=1)
     patience: int = setting(4, "cycles over all groups without better recall or loss after which training stops", low=1)

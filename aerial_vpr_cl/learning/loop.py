@@ -80,9 +80,8 @@ def learn(
     plan = _plan(grid, current, exemplars, replay, settings)
     draw = ViewMaker(network.input_size, current, exemplars, memories.satellite, replay, recipe, settings.seed)
     method.begin_learning(network, current, replay)
-    optimisers = Optimisers(
-        network, settings.tail_rate or recipe.mission_tail_rate, settings.head_rate or recipe.mission_head_rate
-    )
+    rates = settings.tail_rate or recipe.mission_tail_rate, settings.head_rate or recipe.mission_head_rate
+    optimisers = Optimisers(network, *rates, patience=settings.plateau_cycles)
     epochs: list[list[float]] = []
     own_cache = TrunkCache(network, draw, capacity_bytes=settings.cache_mb << 20, folder=cache_folder)
     with open_cache(network, draw) if open_cache else own_cache as cache:

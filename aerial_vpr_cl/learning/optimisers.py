@@ -12,9 +12,12 @@ from aerial_vpr_cl.model.network import Network
 
 
 class Optimisers:
-    """Steps the tail and the active group's head; lowers a learning rate when its training loss stops falling."""
+    """Steps the tail and the active group's head; halves a learning rate when its training loss stops falling.
 
-    def __init__(self, network: Network, tail_rate: float, head_rate: float, *, patience: int = 4) -> None:
+    `patience` cycles without a lower loss are borne. It must be well below the number of cycles to have any effect.
+    """
+
+    def __init__(self, network: Network, tail_rate: float, head_rate: float, *, patience: int) -> None:
         self.adams = {"tail": Adam(network.tail_parameters(), lr=tail_rate)}
         for group in range(network.grid.n_groups):
             own = network.head_parameters(group)
