@@ -38,9 +38,9 @@ setup(
     entry_points={
         "console_scripts": [
             "aerial-vpr = aerial_vpr_cl.cli:main",
-            "localization_node = aerial_vpr_cl.nodes.localization_node:main",
-            "learner_node = aerial_vpr_cl.nodes.learner_node:main",
-            "replay_node = aerial_vpr_cl.nodes.replay_node:main",
+            "localization_node = aerial_vpr_cl.nodes.entry:localization",
+            "learner_node = aerial_vpr_cl.nodes.entry:learner",
+            "replay_node = aerial_vpr_cl.nodes.entry:replay",
         ],
     },
 )

@@ -8,7 +8,7 @@ import difflib
 import re
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, Union
 
@@ -22,6 +22,10 @@ EXPONENT_WITHOUT_POINT = re.compile(r"[-+]?\d+[eE][-+]?\d+")
 """A number to people, but text to YAML 1.1, which wants `1.0e-4`."""
 
 
+DEVICE_PATTERN = r"auto|(cpu|cuda|mps|xpu)(:\d+)?"
+"""What a device can be called; whether the computer has it is another question."""
+
+
 def setting(
     default: Any,
     help: str,
@@ -29,9 +33,16 @@ def setting(
     low: float | None = None,
     high: float | None = None,
     choices: Sequence[Any] | None = None,
+    pattern: str | None = None,
 ) -> Any:
-    """Declare a dataclass field with its description and, where they exist, its range or choices."""
-    metadata = {"help": help, "low": low, "high": high, "choices": tuple(choices) if choices else None}
+    """Declare a dataclass field with its description and, where they exist, its range, choices or form (a regex)."""
+    metadata = {
+        "help": help,
+        "low": low,
+        "high": high,
+        "choices": tuple(choices) if choices else None,
+        "pattern": pattern,
+    }
     if isinstance(default, list | dict):
         return dataclasses.field(default_factory=lambda: type(default)(default), metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -57,11 +68,16 @@ def load_settings(
     checked = {}
     for name, value in values.items():
         if name not in fields:
-            near = difflib.get_close_matches(name, fields, n=1)
-            hint = f"did you mean '{near[0]}'?" if near else f"valid names: {', '.join(sorted(fields))}"
-            raise SettingsError(f"{origin}: unknown setting '{name}'; {hint}")
+            raise SettingsError(f"{origin}: unknown setting '{name}'; {nearest_name(name, fields)}")
         checked[name] = check_value(name, value, hints[name], fields[name].metadata, origin)
     return cls(**checked)
+
+
+def nearest_name(name: str, valid: Iterable[str]) -> str:
+    """What to use instead of a name that does not exist, in words."""
+    names = sorted(valid)
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean '{near[0]}'?" if near else f"valid names: {', '.join(names)}"
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
@@ -90,6 +106,9 @@ def check_value(name: str, value: Any, hint: Any, metadata: Mapping[str, Any], o
     low, high, choices = metadata.get("low"), metadata.get("high"), metadata.get("choices")
     if choices and converted not in choices:
         raise SettingsError(f"{origin}: '{name}' is {converted!r}; choose one of {', '.join(map(str, choices))}")
+    pattern = metadata.get("pattern")
+    if pattern and isinstance(converted, str) and not re.fullmatch(pattern, converted):
+        raise SettingsError(f"{origin}: '{name}' is {converted!r}; expected: {metadata['help']}")
     if (low is not None and converted < low) or (high is not None and converted > high):
         bounds = f"at least {low}" if high is None else f"at most {high}" if low is None else f"{low} to {high}"
         raise SettingsError(f"{origin}: '{name}' is {converted}; it must be {bounds}")

@@ -5,20 +5,15 @@ ros2 launch aerial_vpr_cl flight.launch.py store:=STORE image_topic:=/camera/ima
 
 from __future__ import annotations
 
-import launch.logging
 from launch.action import Action
-from launch.actions import (
-    DeclareLaunchArgument,
-    IncludeLaunchDescription,
-    OpaqueFunction,
-    SetEnvironmentVariable,
-    Shutdown,
-)
+from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction, SetEnvironmentVariable
+from launch.events.process import ProcessExited
 from launch.substitutions import EnvironmentVariable, LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
 
 from aerial_vpr_cl.knowledge.readiness import what_is_missing
+from aerial_vpr_cl.nodes.entry import REFUSED
 from launch import LaunchContext, LaunchDescription
 
 SHARE = FindPackageShare("aerial_vpr_cl")
@@ -99,7 +94,7 @@ def generate_launch_description() -> LaunchDescription:
                 "respawn",
                 default_value="true",
                 choices=["true", "false"],
-                description="Start localization again if it dies.",
+                description="Start a node again if it dies. One that refuses its parameters ends the launch.",
             ),
             DeclareLaunchArgument(
                 "raw_image_profile",
@@ -113,6 +108,12 @@ def generate_launch_description() -> LaunchDescription:
     )
 
 
+def end_if_refused(event: ProcessExited, context: LaunchContext) -> None:
+    """A node that cannot start as it was told would not the next time either."""
+    if event.returncode == REFUSED:
+        raise RuntimeError(f"{event.process_name} cannot start; its last line says why")
+
+
 def start(context: LaunchContext) -> list[Action]:
     """Localization and the learner, or the commands that make a store for them."""
 
@@ -120,8 +121,7 @@ def start(context: LaunchContext) -> list[Action]:
         return LaunchConfiguration(name).perform(context)
 
     if missing := what_is_missing(argument("store")):
-        launch.logging.get_logger("aerial_vpr_cl").error(missing)
-        return [Shutdown(reason="there is no store to fly with")]
+        raise RuntimeError(missing)  # the launch ends with exit code 1
     actions: list[Action] = []
     if argument("raw_image_profile") == "true":
         actions += [SetEnvironmentVariable(name, SHARED_MEMORY_PROFILE) for name in PROFILE_VARIABLES]
@@ -143,6 +143,7 @@ def start(context: LaunchContext) -> list[Action]:
             output="screen",
             respawn=argument("respawn") == "true",
             respawn_delay=2.0,
+            on_exit=end_if_refused,
             sigterm_timeout="20",  # the mission bag is closed first
             sigkill_timeout="20",
         )
@@ -157,6 +158,7 @@ def start(context: LaunchContext) -> list[Action]:
             "device",
             "log_level",
             "use_sim_time",
+            "respawn",
         )
         actions.append(
             IncludeLaunchDescription(

@@ -6,14 +6,15 @@ ros2 service call /learner/adapt std_srvs/srv/Trigger
 
 from __future__ import annotations
 
-import launch.logging
 from launch.action import Action
-from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
+from launch.actions import DeclareLaunchArgument, OpaqueFunction
+from launch.events.process import ProcessExited
 from launch.substitutions import EnvironmentVariable, LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
 
 from aerial_vpr_cl.knowledge.readiness import what_is_missing
+from aerial_vpr_cl.nodes.entry import REFUSED
 from launch import LaunchContext, LaunchDescription
 
 
@@ -60,9 +61,21 @@ def generate_launch_description() -> LaunchDescription:
                 choices=["true", "false"],
                 description="Follow /clock instead of the computer's clock.",
             ),
+            DeclareLaunchArgument(
+                "respawn",
+                default_value="true",
+                choices=["true", "false"],
+                description="Start the learner again if it dies. One that refuses its parameters ends the launch.",
+            ),
             OpaqueFunction(function=start),
         ]
     )
+
+
+def end_if_refused(event: ProcessExited, context: LaunchContext) -> None:
+    """A node that cannot start as it was told would not the next time either."""
+    if event.returncode == REFUSED:
+        raise RuntimeError(f"{event.process_name} cannot start; its last line says why")
 
 
 def start(context: LaunchContext) -> list[Action]:
@@ -72,8 +85,7 @@ def start(context: LaunchContext) -> list[Action]:
         return LaunchConfiguration(name).perform(context)
 
     if missing := what_is_missing(argument("store")):
-        launch.logging.get_logger("aerial_vpr_cl").error(missing)
-        return [Shutdown(reason="there is nothing to learn on")]
+        raise RuntimeError(missing)  # the launch ends with exit code 1
     given = {"store": argument("store"), "device": argument("device")}
     return [
         Node(
@@ -89,6 +101,9 @@ def start(context: LaunchContext) -> list[Action]:
             remappings=[("fix", argument("fix_topic")), ("landed", argument("landed_topic"))],
             ros_arguments=["--log-level", argument("log_level")],
             output="screen",
+            respawn=argument("respawn") == "true",
+            respawn_delay=2.0,
+            on_exit=end_if_refused,
             sigterm_timeout="20",  # a commit that has begun is finished first
             sigkill_timeout="20",
         )

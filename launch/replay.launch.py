@@ -5,9 +5,9 @@ ros2 launch aerial_vpr_cl replay.launch.py bag:=BAG store:=STORE rate:=0
 
 from __future__ import annotations
 
-import launch.logging
 from launch.action import Action
 from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction, Shutdown
+from launch.events.process import ProcessExited
 from launch.substitutions import EnvironmentVariable, LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
@@ -53,6 +53,12 @@ def generate_launch_description() -> LaunchDescription:
                 description="How the images go to the node; raw decompresses them. Empty: as recorded.",
             ),
             DeclareLaunchArgument(
+                "clock",
+                default_value="true",
+                choices=["true", "false"],
+                description="Publish the bag's time on /clock. Off for all but one where several replays run at once.",
+            ),
+            DeclareLaunchArgument(
                 "namespace",
                 default_value="replay",
                 description="ROS namespace of the nodes, so that a drone that is listening is not fed with the past.",
@@ -84,6 +90,13 @@ def generate_launch_description() -> LaunchDescription:
     )
 
 
+def end_with_the_replay(event: ProcessExited, context: LaunchContext) -> Action:
+    """The end of the replay ends everything, with its own success."""
+    if event.returncode:
+        raise RuntimeError(f"the replay failed with exit code {event.returncode}")
+    return Shutdown(reason="the replay has ended")
+
+
 def start(context: LaunchContext) -> list[Action]:
     """The node, then the replay, whose end ends everything."""
 
@@ -101,8 +114,7 @@ def start(context: LaunchContext) -> list[Action]:
     except AerialVprError as error:
         problem = str(error)
     if problem:
-        launch.logging.get_logger("aerial_vpr_cl").error(problem)
-        return [Shutdown(reason="there is nothing to replay")]
+        raise RuntimeError(problem)  # the launch ends with exit code 1
     replayed = {name: argument(name) for name in ("bag", "result", "image_topic", "fix_topic")}
     passed_on = ("store", "namespace", "params_file", "device", "log_level", "raw_image_profile")
     flight_arguments = {
@@ -110,7 +122,7 @@ def start(context: LaunchContext) -> list[Action]:
         "image_transport": playback.transport,
         "image_topic": "image",
         "fix_topic": "fix",
-        "use_sim_time": "true",
+        "use_sim_time": argument("clock"),
         "recording": "never",  # a flight is learnt from once
         "learner": "false",
         "respawn": "false",
@@ -127,10 +139,11 @@ def start(context: LaunchContext) -> list[Action]:
             parameters=[
                 {name: value for name, value in replayed.items() if value},
                 {"rate": float(argument("rate")), "image_transport": playback.transport},
+                {"clock": argument("clock") == "true"},
             ],
             ros_arguments=["--log-level", argument("log_level")],
             output="screen",
-            on_exit=[Shutdown(reason="the replay has ended")],
+            on_exit=end_with_the_replay,
             sigterm_timeout="20",  # the result bag is closed first
             sigkill_timeout="20",
         ),

@@ -66,7 +66,7 @@ class NodeProcess:
         arguments: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        command = [sys.executable, "-m", f"aerial_vpr_cl.nodes.{module}", *arguments, "--ros-args"]
+        command = [sys.executable, "-m", "aerial_vpr_cl.nodes.entry", module, *arguments, "--ros-args"]
         if parameters_file is not None:
             command += ["--params-file", str(parameters_file)]
         for name, value in (parameters or {}).items():

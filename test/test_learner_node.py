@@ -24,7 +24,7 @@ from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.learning.update_process import UpdateLimits
 from aerial_vpr_cl.nodes.learner_node import LATCHED, PARAMETERS, LearnerNode
-from aerial_vpr_cl.nodes.learner_settings import LearnerSettings
+from aerial_vpr_cl.nodes.node_settings import LearnerSettings
 
 QUICK, LONG = 2, 1000
 """Cycles of an update that is over in a moment, and of one that is not."""
@@ -376,6 +376,6 @@ def test_learner_yaml_is_every_parameter_at_its_default(make_idle_node):
     }
     assert values == expected
     node = make_idle_node("--params-file", str(REPOSITORY / "config" / "learner.yaml"))
-    assert node._settings[AdaptSettings] == AdaptSettings()
-    assert node._settings[UpdateLimits] == UpdateLimits()
-    assert node._settings[LearnerSettings] == LearnerSettings(autostart=False)
+    assert node.settings[AdaptSettings] == AdaptSettings()
+    assert node.settings[UpdateLimits] == UpdateLimits()
+    assert node.settings[LearnerSettings] == LearnerSettings(autostart=False)

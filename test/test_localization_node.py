@@ -2,6 +2,7 @@
 
 import dataclasses
 import signal
+import time
 import typing
 from types import SimpleNamespace
 
@@ -21,7 +22,7 @@ from rcl_interfaces.srv import SetParameters
 from ros_support import REPOSITORY, NodeProcess, Peer
 from sensor_msgs.msg import CompressedImage, Image, NavSatFix, NavSatStatus
 from std_srvs.srv import SetBool, Trigger
-from visualization_msgs.msg import MarkerArray
+from visualization_msgs.msg import Marker, MarkerArray
 
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import open_map
@@ -247,6 +248,82 @@ def test_the_top_cells_are_shown_to_who_looks(flight):
     flight.peer.wait_for(lambda: len(arrays[-1].markers) == 4)
     best = arrays[-1].markers[1].pose.position
     assert [best.x, best.y] == offline(flight.store, image).position.tolist()
+
+
+def test_cells_go_when_there_is_no_answer(flight):
+    arrays = flight.peer.listen(MarkerArray, f"{flight.name}/cells")
+    flight.peer.wait_matched()
+    image = store_support.view(flight.store, store_support.track(1)[1])[0]
+    flight.peer.wait_for(lambda: flight.ask(image, 2 * 10**12 + len(flight.fixes)) and arrays)
+    blank = np.full_like(image, 90)
+    assert flight.ask(blank, 3 * 10**12).status.status == NavSatStatus.STATUS_NO_FIX
+    flight.peer.wait_for(lambda: [marker.action for marker in arrays[-1].markers] == [Marker.DELETEALL])
+
+
+def test_what_is_not_known_is_nan_and_an_image_without_a_stamp_is_answered_with_the_time_now(flight):
+    image = store_support.view(flight.store, store_support.track(1)[1])[0]
+    fix = flight.ask(image, 4 * 10**12)
+    assert np.isnan(fix.altitude) and np.isnan(flight.ask(np.full_like(image, 90), 5 * 10**12).altitude)
+    before_s, flight.fixes[:] = time.time(), []
+    flight.images.publish(flight.image(image, 0))
+    answer = flight.peer.wait_for(lambda: next(iter(flight.fixes), None))
+    assert before_s - 1 <= answer.header.stamp.sec <= time.time() + 1
+    flight.ask(image, 5)
+
+
+def test_the_node_itself_subscribes_to_its_inputs(flight):
+    node = flight.peer.node
+    heard = {name for name, _ in node.get_subscriber_names_and_types_by_node(flight.name, "/")}
+    assert heard >= {f"/{flight.name}/image", f"/{flight.name}/gnss"}
+    assert [name for name in node.get_node_names() if name.startswith(flight.name)].count(f"{flight.name}_inputs") == 0
+
+
+def test_own_answers_are_no_gnss(flight):
+    image = store_support.view(flight.store, store_support.track(1)[1])[0]
+    flight.gnss.publish(flight.ask(image, 6 * 10**12))
+    flight.status(lambda values: values["GNSS"] == "not trusted: own estimate")
+    flight.ask(image, 5)
+
+
+def test_images_of_another_type_than_asked_for_are_named(flight):
+    with Flight(flight.process._path.parent, "mismatched", store=flight.store, image_type=Image) as mismatched:
+        mismatched.peer.node.destroy_publisher(mismatched.images)
+        mismatched.peer.node.create_publisher(CompressedImage, f"{mismatched.name}/image", 1)
+        mismatched.status(lambda values: values["state"] == "active")
+        mismatched.peer.wait_for(lambda: "CompressedImage" in mismatched.newest_report()[1], 30.0, what="the mismatch")
+        words = mismatched.newest_report()[1]
+        assert "image_transport 'raw' wants sensor_msgs/msg/Image" in words and mismatched.name in words
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"min_confidense": 0.7}, "did you mean 'min_confidence'?"),
+        ({"recording.rate_hertz": 2.0}, "did you mean 'recording.rate_hz'?"),
+        ({"device": "tpu"}, "auto, cpu, cuda or cuda:N"),
+    ],
+)
+def test_a_parameter_that_does_not_exist_or_cannot_be_is_refused_at_start(tmp_path, parameters, words):
+    with NodeProcess("localization_node", log=tmp_path / "log", parameters=parameters) as node:
+        assert node.process.wait(60.0) != 0
+        assert words in node.log and next(iter(parameters)) in node.log and "Traceback" not in node.log
+
+
+def test_a_map_that_vanished_and_returned_leaves_no_problem_behind(flight):
+    folder, away = flight.store / "map", flight.store / "elsewhere"
+    folder.rename(away)
+    level, _, _ = flight.status(lambda values: values["store problem"])
+    assert level == DiagnosticStatus.WARN
+    assert not flight.peer.call(Trigger, f"{flight.name}/reload").success
+    away.rename(folder)
+    flight.status(lambda values: values["store problem"] == "")
+    image = store_support.view(flight.store, store_support.track(1)[1])[0]
+    assert flight.ask(image, 7 * 10**12).status.status == 0
+    flight.store.rename(flight.store.with_name("gone"))
+    assert not flight.peer.call(Trigger, f"{flight.name}/reload").success
+    flight.store.with_name("gone").rename(flight.store)
+    flight.status(lambda values: values["store problem"] == "")
+    flight.ask(image, 5)
 
 
 def test_parameters_change_in_flight_within_their_ranges_only(flight):
@@ -539,4 +616,9 @@ def test_a_geo_pose_holds_the_position_in_degrees(tmp_path):
     np.testing.assert_allclose(
         grid.projection.to_utm(position.latitude, position.longitude), grid.centres[7], atol=1e-3
     )
-    assert np.asarray(message.pose.covariance).shape == (36,)
+    # GeoPoseWithCovariance.msg: "In order, the parameters are: (Lat, Lon, Alt, ...)"
+    long_in_east = dataclasses.replace(estimate, covariance=np.array([[900.0, 30.0], [30.0, 400.0]]))
+    message = messages.geo_pose_message(stand_in, "header", long_in_east, estimator)
+    covariance = np.asarray(message.pose.covariance).reshape(6, 6)
+    assert covariance[:2, :2].tolist() == [[400.0, 30.0], [30.0, 900.0]]
+    assert np.isnan(message.pose.pose.position.altitude)

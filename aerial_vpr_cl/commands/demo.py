@@ -241,7 +241,7 @@ def _start_learner(store: Path, cycles: int | None) -> subprocess.Popen[bytes]:
 
 def _start_node(executable: str, store: Path, parameters: Sequence[str]) -> subprocess.Popen[bytes]:
     options = [word for parameter in (f"store:={store}", *parameters) for word in ("-p", parameter)]
-    command = [sys.executable, "-m", f"aerial_vpr_cl.nodes.{executable}", "--ros-args", *options]
+    command = [sys.executable, "-m", "aerial_vpr_cl.nodes.entry", executable, "--ros-args", *options]
     return subprocess.Popen(command, start_new_session=True)
 
 

@@ -50,6 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--decompress", action="store_true", help="publish compressed frames as raw images")
     parser.add_argument("--node", default="localization", metavar="NAME", help="node to wait for and listen to")
+    parser.add_argument(
+        "--clock",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="publish the bag's time on /clock; of several replays at once only one may",
+    )
     parser.add_argument("--start", type=float, default=0.0, metavar="S", help="begin S seconds after the first frame")
     parser.add_argument("--duration", type=float, default=0.0, metavar="S", help="play S seconds (default: all)")
     parser.add_argument(
@@ -80,6 +86,7 @@ def run(args: argparse.Namespace) -> None:
         routes=args.remap,
         image_transport="raw" if args.decompress else None,
         node=args.node,
+        clock=args.clock,
         start_s=args.start,
         duration_s=args.duration,
         wait_s=args.wait,
@@ -132,7 +139,8 @@ def own_node(args: argparse.Namespace) -> Iterator[OwnNode]:
     transport = "raw" if args.decompress else playback.transport
     namespace = f"/replay_{os.getpid()}"
     ros_arguments = ("-r", f"__ns:={namespace}", "-r", f"/clock:={namespace}/clock")
-    command = [sys.executable, "-m", "aerial_vpr_cl.nodes.localization_node", "--ros-args", *ros_arguments]
+    program = [sys.executable, "-m", "aerial_vpr_cl.nodes.entry", "localization_node"]
+    command = [*program, "--ros-args", *ros_arguments]
     if args.params_file is not None:
         command += ["--params-file", str(args.params_file)]
     parameters = {

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aerial_vpr_cl.settings import setting
+from aerial_vpr_cl.memory.strategies import STRATEGIES
+from aerial_vpr_cl.settings import DEVICE_PATTERN, setting
+
+METHOD_NAMES = ("ft", "lwf", "ft_ex", "er", "derpp", "icarl", "udil", *STRATEGIES)
+"""Every name that `methods.method_of` knows; there they have their code, which needs PyTorch."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +57,12 @@ class GateSettings:
 class AdaptSettings(LearnSettings, ThinningSettings, GateSettings):
     """Everything about an adaptation; the paper's values are the defaults where it gives one."""
 
-    method: str = setting("dbs_hybrid", "continual-learning method or selection strategy")
+    method: str = setting("dbs_hybrid", "continual-learning method or selection strategy", choices=METHOD_NAMES)
     budget: int = setting(200, "observations the replay buffer keeps per group (B)", low=0)
     max_buffer_mb: float = setting(0.0, "largest replay buffer on disk; 0: bounded by count only", low=0.0)
     keep_raw: bool = setting(False, "keep the raw mission after it was learnt (laboratories)")
     keep_generations: int = setting(3, "generations kept on disk, at least two", low=2)
-    device: str = setting("auto", "cpu, cuda, cuda:1, ...; auto takes a GPU if there is one")
+    device: str = setting(
+        "auto", "where learning computes: auto (a GPU if there is one), cpu, cuda or cuda:N", pattern=DEVICE_PATTERN
+    )
     threads: int = setting(0, "CPU threads to use; 0: all", low=0)

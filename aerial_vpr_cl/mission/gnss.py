@@ -15,7 +15,12 @@ from aerial_vpr_cl.geo.projection import Projection
 from aerial_vpr_cl.mission.messages import COVARIANCE_UNKNOWN, stamp_of
 from aerial_vpr_cl.settings import setting
 
+OWN_HEIGHT_VARIANCE_M2 = 1e8
+"""Variance of the height in this package's own estimates, which have none: a standard deviation of 10 km, as PX4 would
+take a missing one for 1 m². No receiver says so, and thus an own estimate is known, whatever its topic is called."""
+
 NO_FIX = "no fix"
+OWN_ESTIMATE = "own estimate"
 NOT_A_NUMBER = "nan"
 ZERO = "zero"
 OUT_OF_RANGE = "range"
@@ -26,6 +31,7 @@ OUTSIDE_MAP = "outside map"
 
 REASONS = {
     NO_FIX: "the receiver said it had no fix",
+    OWN_ESTIMATE: "the position is an answer of this package, not of a receiver",
     NOT_A_NUMBER: "latitude or longitude was not a number",
     ZERO: "the receiver reported 0° N 0° E",
     OUT_OF_RANGE: "latitude or longitude was outside the globe",
@@ -64,6 +70,7 @@ class Fix(NamedTuple):
     altitude: float = math.nan
     status: int = 0
     sigma_m: float = math.nan
+    is_own: bool = False  # published by this package, so no evidence for anything
 
     @classmethod
     def from_message(cls, message: Any, received_ns: int = 0) -> Fix:
@@ -79,11 +86,14 @@ class Fix(NamedTuple):
             float(message.altitude),
             int(message.status.status),
             sigma_m,
+            float(message.position_covariance[8]) == OWN_HEIGHT_VARIANCE_M2,
         )
 
 
 def fault_of(fix: Fix, gates: GnssGates) -> str:
     """Why a single fix is not to be believed; empty if nothing speaks against it."""
+    if fix.is_own:
+        return OWN_ESTIMATE
     if fix.status < 0:
         return NO_FIX
     if not (math.isfinite(fix.latitude) and math.isfinite(fix.longitude)):

@@ -4,69 +4,87 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
 
 from aerial_vpr_cl.errors import AerialVprError, StoreError
 from aerial_vpr_cl.knowledge.generations import GenerationStore
-from aerial_vpr_cl.localization.localizer import Localizer
-from aerial_vpr_cl.model.devices import pick_device
+from aerial_vpr_cl.knowledge.readiness import what_is_missing
 
 log = logging.getLogger(__name__)
 
+Known = TypeVar("Known")
 
-class GenerationWatch:
-    """Holds the localizer in use and replaces it in one step; readers take `localizer` once per frame."""
 
-    def __init__(self, store: str, device: str) -> None:
-        self.localizer: Localizer | None = None
+class _Look(NamedTuple):
+    """What tells, without reading a file, that something in a store has changed."""
+
+    generations: list[int]
+    map_file: tuple[int, int] | None  # inode and time of the map's manifest
+
+
+class GenerationWatch(Generic[Known]):
+    """Holds what a node knows of a store and replaces it in one step; readers take `known` once per frame.
+
+    `load` makes it of the store's folder and of what was known before, and says which generation it is.
+    """
+
+    def __init__(self, store: str, load: Callable[[Path, Known | None], tuple[int, Known]]) -> None:
+        self.known: Known | None = None
+        self.number: int | None = None
         self.problem = ""  # why the newest generation is not in use
         self._store = store
-        self._device = device
-        self._tried: list[int] | None = None  # the generations there were at the last attempt
+        self._load = load
+        self._tried: _Look | None = None
         self._loading = threading.Lock()
 
     @property
     def path(self) -> Path:
         """The store."""
-        if not self._store:
-            raise StoreError("no store is given; set the parameter 'store' to one made by aerial-vpr build-map")
         return Path(self._store).expanduser()
 
-    @property
-    def number(self) -> int | None:
-        """The generation in use."""
-        localizer = self.localizer
-        return localizer.generation.number if localizer and localizer.generation else None
-
     def load(self) -> None:
-        """Take the newest generation into use; the one before answers meanwhile, and for ever if this one is unfit."""
+        """Take the newest generation into use; the one before serves meanwhile, and for ever if this one is unfit."""
         with self._loading:
+            self._tried = None  # if it fails for want of the store, whatever is found there next is new
             try:
-                self._tried = GenerationStore(self.path).numbers()
-                localizer = Localizer.open(self.path, device=pick_device(self._device), previous=self.localizer)
-                localizer.warm_up()
+                if missing := what_is_missing(self._store):
+                    raise StoreError(missing)
+                self._tried = self._look()
+                number, known = self._load(self.path, self.known)
             except Exception as error:
                 self.problem = str(error) or repr(error)
                 if not isinstance(error, AerialVprError):
                     self._tried = None  # not the generation's fault, such as a GPU that the learner still fills
                 raise
-            before, self.localizer, self.problem = self.number, localizer, ""
-            if before != self.number:
-                log.info("generation %s of %s is in use", self.number, self.path)
+            before, self.known, self.number, self.problem = self.number, known, number, ""
+            if before != number:
+                log.info("generation %s of %s is in use", number, self.path)
 
     def has_changed(self) -> bool:
-        """Whether it is worth to load: a generation was committed or withdrawn. Looks at names of folders only."""
-        try:
-            numbers = GenerationStore(self.path).numbers()
-        except StoreError:
+        """Whether it is worth to load: a generation or the map came or went. Looks at names and times only."""
+        look = self._look() if self._store else None
+        if look is None or not look.generations or look == self._tried:
             return False
-        if not numbers or numbers == self._tried:
-            return False
-        if numbers[-1] == self.number:  # what was unfit is withdrawn, or an old one pruned
-            self._tried, self.problem = numbers, ""
+        same_map = self._tried is not None and look.map_file == self._tried.map_file
+        if same_map and look.generations[-1] == self.number:  # what was unfit is withdrawn, or an old one pruned
+            self._tried, self.problem = look, ""
             return False
         return True
 
     def forget(self) -> None:
         """Use none."""
-        self.localizer = None
+        self.known = self.number = None
+
+    def _look(self) -> _Look | None:
+        """None where there is no store."""
+        try:
+            store = GenerationStore(self.path)
+        except StoreError:
+            return None
+        try:
+            found = (store.map_dir / "manifest.json").stat()
+        except OSError:
+            return _Look(store.numbers(), None)
+        return _Look(store.numbers(), (found.st_ino, found.st_mtime_ns))

@@ -8,34 +8,31 @@ that served goes on serving until the next one is durable. The answer of ~/adapt
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
-from rclpy.clock import Clock, ClockType
-from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from diagnostic_msgs.msg import DiagnosticStatus
+from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.qos import QoSDurabilityPolicy, QoSProfile, qos_profile_sensor_data
 from sensor_msgs.msg import NavSatFix
 from std_msgs.msg import Bool, UInt64
 from std_srvs.srv import Trigger
 
 from aerial_vpr_cl.errors import AerialVprError, StoreError
+from aerial_vpr_cl.knowledge.draft import Generation
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import open_map
-from aerial_vpr_cl.knowledge.readiness import what_is_missing
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.learning.update import CANCEL_PATIENCE_S, Outcome, RunningUpdate
 from aerial_vpr_cl.learning.update_process import UpdateLimits
 from aerial_vpr_cl.mission.gnss import Fix
-from aerial_vpr_cl.nodes.diagnostics import diagnostic_array
 from aerial_vpr_cl.nodes.interlock import Interlock
-from aerial_vpr_cl.nodes.learner_settings import LearnerSettings
-from aerial_vpr_cl.nodes.parameters import NodeSettings
+from aerial_vpr_cl.nodes.managed_node import ManagedNode
+from aerial_vpr_cl.nodes.node_settings import LearnerSettings
 from aerial_vpr_cl.nodes.progress_messages import progress_message, words_of
 from aerial_vpr_cl.nodes.running import run_node
 
@@ -47,116 +44,67 @@ FIXED = ("store", "autostart")
 """Read-only parameters; the others count from the next ~/adapt on."""
 
 
-class LearnerNode(LifecycleNode):
-    """A managed node that, unless told otherwise, starts by itself."""
+class LearnerNode(ManagedNode[Generation]):
+    """Takes orders while it is active."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__("learner", **options)
-        self._settings = NodeSettings(self, PARAMETERS, fixed=FIXED)
+        super().__init__("learner", PARAMETERS, FIXED, _newest, **options)
         self._lock = threading.Lock()  # held while it is decided whether an order is taken
         self._idle = threading.Event()
         self._idle.set()
         self._update: RunningUpdate | None = None
         self._last: Outcome | None = None
-        self._store: GenerationStore | None = None
         self._interlock: Interlock | None = None
         self._subscriptions_of_flight: list[Any] = []
-        self._problem = ""
-        self._is_store_missing = False
-        self._seen: list[int] = []  # generations there were when the newest was looked up
-        self._generation: int | None = None
-        self._is_active = False
-        waiting, ticking = ReentrantCallbackGroup(), MutuallyExclusiveCallbackGroup()
-        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
+        self._told: int | None = None  # the generation that was published last
+        waiting = ReentrantCallbackGroup()
         self._progress_out = self.create_publisher(DiagnosticStatus, "~/progress", 10)
         self._generation_out = self.create_publisher(UInt64, "~/generation", LATCHED)
         self.create_service(Trigger, "~/adapt", self._on_adapt, callback_group=waiting)
         self.create_service(Trigger, "~/cancel", self._on_cancel, callback_group=waiting)
         self.create_service(Trigger, "~/rollback", self._on_rollback, callback_group=waiting)
-        steady = Clock(clock_type=ClockType.STEADY_TIME)  # simulated time may stand still
-        self.create_timer(1.0, self._tick, callback_group=ticking, clock=steady)
-        if self._learner.autostart:
-            self._start_timer = self.create_timer(0.0, self._start, callback_group=ticking, clock=steady)
 
     @property
     def _learner(self) -> LearnerSettings:
-        return self._settings[LearnerSettings]
+        return self.settings[LearnerSettings]
 
     @property
     def _name(self) -> str:
         return self.get_fully_qualified_name()
 
-    @property
-    def _state(self) -> str:
-        return self._state_machine.current_state[1]
-
     # Life cycle
 
-    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Open the store; without a usable one stay unconfigured and say why."""
-        try:
-            missing = what_is_missing(self._learner.store)
-            self._is_store_missing = bool(missing)
-            if missing:
-                raise StoreError(missing)
-            path = Path(self._learner.store).expanduser()
-            self._interlock = Interlock(open_map(path).grid.projection)
-            self._store, self._problem = GenerationStore(path), ""
-        except AerialVprError as error:
-            self._problem = str(error)
-            self.get_logger().error(f"cannot be configured: {error}")
-            return TransitionCallbackReturn.FAILURE
+    def connect(self) -> None:
+        """Listen to the signs of flight."""
+        self._interlock = Interlock(open_map(self.watch.path).grid.projection)
         # An autopilot bridge may say `landed` over and over, or once and latched: one subscription cannot hear both.
         self._subscriptions_of_flight = [
             self.create_subscription(NavSatFix, "fix", self._on_fix, qos_profile_sensor_data),
             self.create_subscription(Bool, "landed", self._on_landed, qos_profile_sensor_data),
             self.create_subscription(Bool, "landed", self._on_landed, LATCHED),
         ]
-        self._look_at_store()
-        return super().on_configure(state)
+        self._tell_generation()
 
-    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Begin to accept orders."""
-        self._is_active = True
-        return super().on_activate(state)
-
-    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Accept no more orders; an update that runs is cancelled."""
-        self._stop()
-        return super().on_deactivate(state)
-
-    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Forget the store."""
+    def disconnect(self) -> None:
+        """Hear of nothing any more."""
         while self._subscriptions_of_flight:
             self.destroy_subscription(self._subscriptions_of_flight.pop())
-        self._store, self._interlock, self._generation, self._seen = None, None, None, []
-        return super().on_cleanup(state)
+        self._interlock = None
 
-    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Finish for good."""
-        self._stop()
-        return super().on_shutdown(state)
-
-    def close(self) -> None:
-        """Finish before the process ends: the update is cancelled, and whoever waits for it gets an answer."""
-        was_idle = self._idle.is_set()
-        self._stop()
-        if not was_idle:
-            time.sleep(ANSWER_S)
-
-    def _stop(self) -> None:
+    def pause(self) -> None:
+        """An update that runs is cancelled, and whoever waits for it gets an answer."""
         with self._lock:
-            self._is_active = False
             update = self._update
         if update is not None:
             update.cancel()
         self._idle.wait(2 * CANCEL_PATIENCE_S)
 
-    def _start(self) -> None:
-        self._start_timer.cancel()
-        self.trigger_configure()
-        if self._state == "inactive":
-            self.trigger_activate()
+    def close(self) -> None:
+        """Finish before the process ends."""
+        was_idle = self._idle.is_set()
+        super().close()
+        if not was_idle:
+            time.sleep(ANSWER_S)
 
     # Orders
 
@@ -194,7 +142,7 @@ class LearnerNode(LifecycleNode):
         try:
             outcome = finish()
         except Exception as error:
-            outcome = Outcome(False, _words_of_error(error), self._generation)
+            outcome = Outcome(False, _words_of_error(error), self.watch.number)
         with self._lock:
             self._last, self._update = outcome, None
             self._idle.set()
@@ -206,30 +154,30 @@ class LearnerNode(LifecycleNode):
         return response
 
     def _require_idle(self) -> None:
-        if not self._is_active:
-            raise StoreError(f"the learner is {self._state}; activate it first. {self._problem}".strip())
+        if not self.is_active:
+            raise StoreError(f"the learner is {self.state}; activate it first. {self.watch.problem}".strip())
         if not self._idle.is_set():
             raise StoreError(f"busy: {words_of(self._update)}; wait for its end, or call ~/cancel first")
 
     def _start_update(self) -> None:
-        assert self._store is not None
         if (sign := self._flight()) and not self._learner.allow_while_flying:
             raise StoreError(f"the drone flies: {sign}; land first (or set allow_while_flying on the desk)")
-        self._update = RunningUpdate(self._store, self._settings[AdaptSettings], self._settings[UpdateLimits])
+        store = GenerationStore(self.watch.path)
+        self._update = RunningUpdate(store, self.settings[AdaptSettings], self.settings[UpdateLimits])
 
     def _await_update(self) -> Outcome:
         assert self._update is not None
         outcome = self._update.wait()
         assert outcome is not None
         self._progress_out.publish(progress_message(self._name, self._update.stage, outcome))
-        self._look_at_store()
+        self._take_over()
         return outcome
 
     def _roll_back(self) -> Outcome:
-        assert self._store is not None
-        before = self._store.newest().number
-        now = self._store.rollback().number
-        self._look_at_store()
+        store = GenerationStore(self.watch.path)
+        before = store.newest().number
+        now = store.rollback().number
+        self._take_over()
         lost = "missions that were deleted when it was learnt do not come back"
         return Outcome(True, f"generation {before} is withdrawn; {lost}. Generation {now} serves.", now)
 
@@ -248,59 +196,51 @@ class LearnerNode(LifecycleNode):
 
     # Telling
 
-    def _tick(self) -> None:
-        """Once a second."""
-        try:
-            if update := self._update:
-                self._progress_out.publish(progress_message(self._name, update.stage))
-            if self._is_store_missing and self._learner.autostart and not what_is_missing(self._learner.store):
-                self._start()
-            self._look_at_store()
-            self._publish_diagnostics()
-        except Exception as error:
-            self.get_logger().error(f"unexpected {error!r}", throttle_duration_sec=5.0)
+    def _take_over(self) -> None:
+        """The store has changed by an order: say at once what serves."""
+        with suppress(AerialVprError):  # then it is in the diagnostics
+            self.watch.load()
+        self._tell_generation()
 
-    def _look_at_store(self) -> None:
-        """Publish the generation that serves when it is another one; files are read only when folders changed."""
-        store = self._store
-        if store is None or (numbers := store.numbers()) == self._seen:
-            return
-        try:
-            number, self._seen, self._problem = store.newest().number, numbers, ""
-        except StoreError as error:
-            self._problem = str(error)
-            return
-        if number != self._generation:
-            self._generation = number
-            self._generation_out.publish(UInt64(data=number))
+    def each_second(self) -> None:
+        """Publish how far an update is, and the generation that serves when it is another one."""
+        if (update := self._update) and update.wait(0.0) is None:
+            self._progress_out.publish(progress_message(self._name, update.stage))
+        self._tell_generation()
 
-    def _publish_diagnostics(self) -> None:
-        level, words = self._health()
-        store = self._store
-        values = {
-            "state": self._state,
-            "store": self._learner.store,
-            "generation": "" if self._generation is None else self._generation,
-            "missions waiting": len(store.waiting_missions()) if store else "",
+    def _tell_generation(self) -> None:
+        if self.watch.number is not None and self.watch.number != self._told:
+            self._told = self.watch.number
+            self._generation_out.publish(UInt64(data=self._told))
+
+    def values(self) -> dict[str, Any]:
+        """What the diagnostics say besides state and store."""
+        is_open = self.watch.known is not None
+        return {
+            "missions waiting": len(GenerationStore(self.watch.path).waiting_missions()) if is_open else "",
             "busy": "" if self._idle.is_set() else words_of(self._update),
             "signs of flight": self._flight(),
             "last answer": self._last.message if self._last else "",
         }
-        stamp = self.get_clock().now().to_msg()
-        self._diagnostics.publish(diagnostic_array(stamp, self._name, level, words, values))
 
-    def _health(self) -> tuple[bytes, str]:
-        if self._problem:
-            return DiagnosticStatus.ERROR, self._problem
-        if not self._is_active:
-            return DiagnosticStatus.WARN, self._state
+    def health(self) -> tuple[bytes, str]:
+        """Level and words of the diagnostics."""
+        if self.watch.problem:
+            return DiagnosticStatus.ERROR, self.watch.problem
+        if not self.is_active:
+            return DiagnosticStatus.WARN, self.state
         if not self._idle.is_set():
             if sign := self._flight():
                 return DiagnosticStatus.WARN, f"learning while the drone flies: {sign}"
             return DiagnosticStatus.OK, f"busy: {words_of(self._update)}"
         if self._last is not None and not self._last.success:
             return DiagnosticStatus.WARN, self._last.message
-        return DiagnosticStatus.OK, f"ready; generation {self._generation} serves"
+        return DiagnosticStatus.OK, f"ready; generation {self.watch.number} serves"
+
+
+def _newest(store: Path, _: Generation | None) -> tuple[int, Generation]:
+    generation = GenerationStore(store).newest()
+    return generation.number, generation
 
 
 def _words_of_error(error: Exception) -> str:
@@ -310,7 +250,3 @@ def _words_of_error(error: Exception) -> str:
 def main(args: Sequence[str] | None = None) -> int:
     """Run the node until SIGINT or SIGTERM."""
     return run_node(LearnerNode, args)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,48 +9,41 @@ an error to the diagnostics; it never touches a published position. Whatever arr
 from __future__ import annotations
 
 import dataclasses
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from geometry_msgs.msg import PoseWithCovarianceStamped
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
-from rclpy.clock import Clock, ClockType
-from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from diagnostic_msgs.msg import DiagnosticStatus
+from rclpy.qos import qos_profile_sensor_data
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage, Image, NavSatFix
 from std_srvs.srv import SetBool, Trigger
-from visualization_msgs.msg import MarkerArray
 
-from aerial_vpr_cl.errors import AerialVprError, MissionError, StoreError
+from aerial_vpr_cl.errors import MissionError, StoreError
 from aerial_vpr_cl.knowledge.generations import GenerationStore
-from aerial_vpr_cl.localization.estimate import Estimate, Rejection
+from aerial_vpr_cl.localization.estimate import Rejection
 from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings
 from aerial_vpr_cl.mission.gnss import Fix, GnssGates
 from aerial_vpr_cl.mission.messages import stamp_of
 from aerial_vpr_cl.mission.recorder import MissionRecorder, RecorderStatus
 from aerial_vpr_cl.mission.recorder_settings import NEVER, RecorderSettings
-from aerial_vpr_cl.nodes import messages
+from aerial_vpr_cl.model.devices import pick_device
 from aerial_vpr_cl.nodes.diagnostics import (
     BAD_IMAGE,
     INTERNAL_ERROR,
     NO_IMAGE_S,
     FlightCounters,
-    diagnostic_array,
     recording_values,
 )
-from aerial_vpr_cl.nodes.flight_settings import COMPRESSED, FlightSettings
+from aerial_vpr_cl.nodes.flight_outputs import FlightOutputs
 from aerial_vpr_cl.nodes.frame_worker import FrameWorker
-from aerial_vpr_cl.nodes.generation_watch import GenerationWatch
 from aerial_vpr_cl.nodes.gnss_monitor import GnssMonitor
 from aerial_vpr_cl.nodes.image_messages import decode_compressed_image, pick_decoder
-from aerial_vpr_cl.nodes.parameters import NodeSettings
+from aerial_vpr_cl.nodes.managed_node import UNCONFIGURED, ManagedNode
+from aerial_vpr_cl.nodes.node_settings import COMPRESSED, FlightSettings
 from aerial_vpr_cl.nodes.running import run_node
-from aerial_vpr_cl.nodes.sensor_inputs import SensorInputs
+from aerial_vpr_cl.nodes.sensor_inputs import NEWEST_ONLY, SensorInputs
 
 JUMP_NS = 1_000_000_000
 """Stamps that fall back by more than this are a jump of time, less is the disorder of a network."""
@@ -65,125 +58,47 @@ class _Frame(NamedTuple):
     received_s: float  # monotonic
 
 
-class LocalizationNode(LifecycleNode):
-    """A managed node that, unless told otherwise, starts by itself."""
+class LocalizationNode(ManagedNode[Localizer]):
+    """Answers images while it is active."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__("localization", **options)
-        self._settings = NodeSettings(self, PARAMETERS, fixed=FIXED, changed=self._apply_settings)
+        super().__init__("localization", PARAMETERS, FIXED, self._open, **options)
+        self._flight = self.settings[FlightSettings]
         self._counters = FlightCounters()
-        self._gnss = GnssMonitor(self._settings[GnssGates])
-        self._generations = GenerationWatch(self._flight.store, self._flight.device)
+        self._gnss = GnssMonitor(self.settings[GnssGates])
         self._recorder: MissionRecorder | None = None
-        self._is_active = False
-        self._starts_itself = self._flight.autostart
+        self._outputs: FlightOutputs | None = None
+        self._inputs: SensorInputs | None = None
         self._newest_ns = {"image": 0, "fix": 0}
-        self._starting = threading.Lock()
         self._decoder_name, self._decode_raw = pick_decoder()
         self._decode: Callable[[Any], Any] = self._decode_raw
-        self._geo_pose_type = messages.geo_pose_type()
-        self._inputs: SensorInputs | None = None
-        self._outputs: list[Any] = []
         self._worker: FrameWorker[_Frame] = FrameWorker(self._answer)
-        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
-        # Loading takes seconds and closing a bag may: neither may hold up images, nor the diagnostics.
-        slow, ticking = MutuallyExclusiveCallbackGroup(), MutuallyExclusiveCallbackGroup()
-        self.create_service(SetBool, "~/record", self._on_record, callback_group=slow)
-        self.create_service(Trigger, "~/reload", self._on_reload, callback_group=slow)
-        steady = Clock(clock_type=ClockType.STEADY_TIME)  # simulated time may stand still
-        self.create_timer(1.0, self._look_at_store, callback_group=slow, clock=steady)
-        self.create_timer(1.0, self._publish_diagnostics, callback_group=ticking, clock=steady)
-        self._first_look = self.create_timer(0.0, self._look_at_once, callback_group=slow, clock=steady)
-
-    @property
-    def _flight(self) -> FlightSettings:
-        return self._settings[FlightSettings]
-
-    @property
-    def _state(self) -> str:
-        return self._state_machine.current_state[1]
+        self.create_service(SetBool, "~/record", self._on_record, callback_group=self.slow)
+        self.create_service(Trigger, "~/reload", self._on_reload, callback_group=self.slow)
 
     # Life cycle
 
-    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Load the newest generation and connect; without a usable store stay unconfigured and say why."""
-        try:
-            self._generations.load()
-            self._connect()
-        except Exception as error:
-            self._generations.problem = str(error) or repr(error)
-            self.get_logger().error(f"cannot be configured: {self._generations.problem}")
-            self._disconnect()
-            return TransitionCallbackReturn.FAILURE
-        return super().on_configure(state)
+    def _open(self, store: Path, previous: Localizer | None) -> tuple[int, Localizer]:
+        localizer = Localizer.open(store, device=pick_device(self._flight.device), previous=previous)
+        localizer.warm_up()
+        assert localizer.generation is not None
+        return localizer.generation.number, localizer
 
-    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Begin to answer."""
-        result = super().on_activate(state)
-        self._is_active = True
-        return result
-
-    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Answer no more; a mission that is being recorded ends."""
-        self._is_active = False
-        self._worker.clear()
-        if self._recorder is not None and self._recorder.is_recording:
-            self._recorder.stop()
-        return super().on_deactivate(state)
-
-    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Forget the generation and disconnect, until a lifecycle manager or ~/reload asks again."""
-        self._starts_itself = False
-        result = super().on_cleanup(state)
-        self._disconnect()
-        return result
-
-    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Finish for good."""
-        result = super().on_shutdown(state)
-        self._disconnect()
-        return result
-
-    def close(self) -> None:
-        """Finish before the process ends: the bag is closed, the threads end."""
-        self._is_active = False
-        self._worker.close()
-        self._disconnect()
-
-    def _look_at_once(self) -> None:
-        self.destroy_timer(self._first_look)
-        if self._starts_itself:
-            self._start()
-
-    def _start(self) -> None:
-        with self._edge("start"), self._starting:
-            if self._state == "unconfigured":
-                self.trigger_configure()
-            if self._state == "inactive":
-                self.trigger_activate()
-
-    def _connect(self) -> None:
-        localizer = self._generations.localizer
-        assert localizer is not None
+    def connect(self) -> None:
+        """Recorder, outputs and inputs."""
+        assert self.watch.known is not None
+        missions, gates = GenerationStore(self.watch.path).missions_dir, self.settings[GnssGates]
+        self._recorder = MissionRecorder(missions, self.watch.known.grid, self.settings[RecorderSettings], gates)
+        self._outputs = FlightOutputs(self, self._flight)
         compressed = self._flight.image_transport == COMPRESSED
         self._decode = decode_compressed_image if compressed else self._decode_raw
-        missions = GenerationStore(self._generations.path).missions_dir
-        self._recorder = MissionRecorder(
-            missions, localizer.grid, self._settings[RecorderSettings], self._settings[GnssGates]
-        )
-        self._fix_out = self._publisher(NavSatFix, "~/fix")
-        self._pose_out = self._publisher(PoseWithCovarianceStamped, "~/pose")
-        self._cells_out = self._publisher(MarkerArray, "~/cells")
-        self._geo_pose_out = self._publisher(self._geo_pose_type, "~/geo_pose") if self._geo_pose_type else None
-        self._inputs = SensorInputs(self, CompressedImage if compressed else Image, self._on_image, self._on_fix)
+        self._inputs = SensorInputs(self)
+        self._inputs.listen(CompressedImage if compressed else Image, "image", self._on_image, NEWEST_ONLY)
+        self._inputs.listen(NavSatFix, "fix", self._on_fix, qos_profile_sensor_data)
+        self._inputs.start()
 
-    def _publisher(self, kind: Any, topic: str) -> Any:
-        publisher = self.create_lifecycle_publisher(kind, topic, 10)
-        self._outputs.append(publisher)
-        return publisher
-
-    def _disconnect(self) -> None:
-        self._is_active = False
+    def disconnect(self) -> None:
+        """The bag is closed, the threads end."""
         inputs, self._inputs = self._inputs, None
         if inputs is not None:
             inputs.close()
@@ -191,17 +106,28 @@ class LocalizationNode(LifecycleNode):
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
             recorder.close()
-        self._generations.forget()
-        while self._outputs:
-            self.destroy_lifecycle_publisher(self._outputs.pop())
+        outputs, self._outputs = self._outputs, None
+        if outputs is not None:
+            outputs.close()
+
+    def pause(self) -> None:
+        """A mission that is being recorded ends."""
+        self._worker.clear()
+        if self._recorder is not None and self._recorder.is_recording:
+            self._recorder.stop()
+
+    def close(self) -> None:
+        """Finish before the process ends."""
+        super().close()
+        self._worker.close()
 
     # Images and fixes
 
     def _on_image(self, message: Any) -> None:
         received_s = time.monotonic()
-        with self._edge("image"):
+        with self.edge("image"):
             recorder = self._recorder
-            if not self._is_active or recorder is None:
+            if not self.is_active or recorder is None:
                 return
             self._counters.add_received()
             stamp_ns = self._stamp_of(message, "image")
@@ -212,9 +138,9 @@ class LocalizationNode(LifecycleNode):
                 self._counters.add_dropped()
 
     def _on_fix(self, message: NavSatFix) -> None:
-        with self._edge("fix"):
+        with self.edge("fix"):
             recorder = self._recorder
-            if not self._is_active or recorder is None:
+            if not self.is_active or recorder is None:
                 return
             fix = Fix.from_message(message, self._stamp_of(message, "fix"))
             self._gnss.add_fix(fix)
@@ -222,41 +148,25 @@ class LocalizationNode(LifecycleNode):
 
     def _answer(self, frame: _Frame) -> None:
         """In the worker's thread: decode, localize, publish."""
-        with self._edge("frame"):
-            localizer = self._generations.localizer
-            if localizer is None:
+        with self.edge("frame"):
+            localizer, outputs = self.watch.known, self._outputs
+            if localizer is None or outputs is None:
                 return
+            camera_frame = frame.message.header.frame_id
             try:
-                image = self._decode(frame.message)
-                answer = localizer.localize(image, self._settings[LocalizerSettings])
+                answer = localizer.localize(self._decode(frame.message), self.settings[LocalizerSettings])
             except MissionError as error:
                 self._counters.add_rejection(BAD_IMAGE, str(error))
                 self.get_logger().warning(f"an image cannot be used: {error}", throttle_duration_sec=5.0)
-                self._publish_no_fix(frame, localizer)
+                outputs.publish_silence(frame.stamp_ns, camera_frame, localizer.estimator)
                 return
             if isinstance(answer, Rejection):
                 self._counters.add_rejection(answer.reason)
-                self._publish_no_fix(frame, localizer)
-            else:
-                self._publish(frame, answer, localizer)
-
-    def _publish_no_fix(self, frame: _Frame, localizer: Localizer) -> None:
-        """Say that there is no answer: whoever waits for this frame need not wait longer."""
-        header = messages.header_of(frame.message.header, self._flight.fix_frame_id)
-        self._fix_out.publish(messages.no_fix_message(header, localizer.estimator))
-
-    def _publish(self, frame: _Frame, answer: Estimate, localizer: Localizer) -> None:
-        header, estimator = frame.message.header, localizer.estimator
-        fix_header = messages.header_of(header, self._flight.fix_frame_id)
-        map_header = messages.header_of(header, self._flight.map_frame_id)
-        self._fix_out.publish(messages.fix_message(fix_header, answer, estimator))
-        self._pose_out.publish(messages.pose_message(map_header, answer))
-        if self._geo_pose_out is not None:
-            self._geo_pose_out.publish(messages.geo_pose_message(self._geo_pose_type, fix_header, answer, estimator))
-        self._counters.add_answer(time.monotonic() - frame.received_s)
-        self._gnss.add_estimate(frame.stamp_ns, answer.position)
-        if self._cells_out.get_subscription_count():
-            self._cells_out.publish(messages.cells_message(map_header, answer, estimator))
+                outputs.publish_silence(frame.stamp_ns, camera_frame, localizer.estimator)
+                return
+            outputs.publish(frame.stamp_ns, camera_frame, answer, localizer.estimator)
+            self._counters.add_answer(time.monotonic() - frame.received_s)
+            self._gnss.add_estimate(frame.stamp_ns, answer.position)
 
     def _stamp_of(self, message: Any, stream: str) -> int:
         """The stamp in nanoseconds, or the time now if the driver set none; notices when time runs backwards."""
@@ -272,12 +182,12 @@ class LocalizationNode(LifecycleNode):
                 self._recorder.start()
         return stamp_ns
 
-    # Services, parameters, generations
+    # Services and parameters
 
     def _on_record(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
         try:
-            if self._recorder is None or not self._is_active:
-                raise MissionError(f"the node is {self._state}; nothing can be recorded: {self._generations.problem}")
+            if self._recorder is None or not self.is_active:
+                raise MissionError(f"the node is {self.state}; nothing can be recorded: {self.watch.problem}")
             if request.data:
                 response.message = f"recording mission {self._recorder.start().result(30.0)}"
             else:
@@ -290,83 +200,65 @@ class LocalizationNode(LifecycleNode):
 
     def _on_reload(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         try:
-            if self._state == "unconfigured":
-                self._start()
+            if self.state == UNCONFIGURED:
+                self.start()
             else:
-                self._generations.load()
-            if self._generations.localizer is None:
-                raise StoreError(self._generations.problem)
-            response.success, response.message = True, f"generation {self._generations.number}"
+                self.watch.load()
+            if self.watch.known is None:
+                raise StoreError(self.watch.problem)
+            response.success, response.message = True, f"generation {self.watch.number}"
         except Exception as error:
             response.success, response.message = False, str(error) or repr(error)
         return response
 
-    def _look_at_store(self) -> None:
-        """Once a second: has a learner committed, or withdrawn, a generation?"""
-        with self._edge("store"):
-            if not self._generations.has_changed():
-                return
-            if self._generations.localizer is None:
-                if self._starts_itself:
-                    self._start()
-                return
-            try:
-                self._generations.load()
-            except AerialVprError as error:
-                self.get_logger().error(f"the new generation is not used: {error}")
-
-    def _apply_settings(self) -> None:
+    def settings_changed(self) -> None:
+        """The recorder goes by the new settings."""
         if self._recorder is not None:
-            self._recorder.settings = self._settings[RecorderSettings]
+            self._recorder.settings = self.settings[RecorderSettings]
             if self._recorder.settings.mode == NEVER and self._recorder.is_recording:
                 self._recorder.stop()
 
     # Diagnostics
 
-    def _publish_diagnostics(self) -> None:
-        with self._edge("diagnostics"):
-            localizer, recorder = self._generations.localizer, self._recorder
-            recording = recorder.status if recorder is not None else RecorderStatus()
-            level, words = self._health(recording.problem)
-            values: dict[str, Any] = {
-                "state": self._state,
-                "generation": "" if localizer is None else self._generations.number,
-                "store": self._flight.store,
-                "store problem": self._generations.problem,
-                "image decoder": self._decoder_name,
-                **self._counters.values(),
-                **self._gnss.values(localizer.grid if localizer else None),
-                **recording_values(recording),
-            }
-            stamp = self.get_clock().now().to_msg()
-            self._diagnostics.publish(diagnostic_array(stamp, self.get_fully_qualified_name(), level, words, values))
-
-    def _health(self, recording_problem: str) -> tuple[bytes, str]:
-        store_problem = self._generations.problem
-        if self._generations.localizer is None:
-            return DiagnosticStatus.ERROR, f"{self._state}: {store_problem or 'not configured'}"
-        if not self._is_active:
-            return DiagnosticStatus.WARN, self._state
+    def health(self) -> tuple[bytes, str]:
+        """Level and words of the diagnostics."""
+        recording_problem = self._recorder.status.problem if self._recorder else ""
+        if self.watch.known is None:
+            return DiagnosticStatus.ERROR, f"{self.state}: {self.watch.problem or 'not configured'}"
+        if not self.is_active:
+            return DiagnosticStatus.WARN, self.state
         if self._counters.seconds_since_image > NO_IMAGE_S:
-            return DiagnosticStatus.WARN, f"no image on {self.resolve_topic_name('image')}"
-        if store_problem or recording_problem:
-            return DiagnosticStatus.WARN, store_problem or recording_problem
-        return DiagnosticStatus.OK, f"localizing with generation {self._generations.number}"
+            return DiagnosticStatus.WARN, self._why_no_image()
+        if self.watch.problem or recording_problem:
+            return DiagnosticStatus.WARN, self.watch.problem or recording_problem
+        return DiagnosticStatus.OK, f"localizing with generation {self.watch.number}"
 
-    @contextmanager
-    def _edge(self, what: str) -> Iterator[None]:
-        """Nothing that goes wrong inside leaves: it is logged and counted."""
-        try:
-            yield
-        except Exception as error:
-            self._counters.add_rejection(INTERNAL_ERROR, f"{what}: {error!r}")
-            self.get_logger().error(f"{what}: unexpected {error!r}", throttle_duration_sec=5.0)
+    def values(self) -> dict[str, Any]:
+        """What the diagnostics say besides state and store."""
+        return {
+            "image decoder": self._decoder_name,
+            **self._counters.values(),
+            **self._gnss.values(self.watch.known.grid if self.watch.known else None),
+            **recording_values(self._recorder.status if self._recorder else RecorderStatus()),
+        }
+
+    def _why_no_image(self) -> str:
+        topic = self.resolve_topic_name("image")
+        wanted = "CompressedImage" if self._flight.image_transport == COMPRESSED else "Image"
+        types = {info.topic_type for info in self.get_publishers_info_by_topic(topic)}
+        if types and f"sensor_msgs/msg/{wanted}" not in types:
+            return (
+                f"no image on {topic}: {', '.join(sorted(types))} is published there, and image_transport "
+                f"'{self._flight.image_transport}' wants sensor_msgs/msg/{wanted}; change image_transport or the topic"
+            )
+        return f"no image on {topic}" + ("" if types else ": nobody publishes there")
+
+    def note_error(self, what: str, error: Exception) -> None:
+        """Logged and counted."""
+        self._counters.add_rejection(INTERNAL_ERROR, f"{what}: {error!r}")
+        super().note_error(what, error)
 
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the node until SIGINT or SIGTERM."""
     return run_node(LocalizationNode, args)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Estimates as standard messages. Stamps are those of the image; everything in them is finite."""
+"""Estimates as standard messages. Stamps are those of the image; what is not known is NaN with a large variance."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
+from builtin_interfaces.msg import Time
 from geometry_msgs.msg import PoseWithCovarianceStamped
 from numpy.typing import NDArray
 from sensor_msgs.msg import NavSatFix, NavSatStatus
@@ -14,9 +15,8 @@ from std_msgs.msg import ColorRGBA, Header
 from visualization_msgs.msg import Marker, MarkerArray
 
 from aerial_vpr_cl.localization.estimate import Estimate, Estimator
+from aerial_vpr_cl.mission.gnss import OWN_HEIGHT_VARIANCE_M2
 
-UNKNOWN_M2 = 1e8
-"""Variance of a height that is not known: a standard deviation of 10 km. PX4 would take a missing one for 1 m²."""
 UNKNOWN_RAD2 = math.pi**2
 """Variance of an angle that is not known."""
 
@@ -29,19 +29,21 @@ def geo_pose_type() -> Any | None:
         return None
 
 
-def header_of(image_header: Header, frame_id: str) -> Header:
-    """The image's stamp in another frame; an empty name keeps the image's."""
-    return Header(stamp=image_header.stamp, frame_id=frame_id or image_header.frame_id)
+def header_of(stamp_ns: int, frame_id: str) -> Header:
+    """A time in nanoseconds and a frame."""
+    sec, nanosec = divmod(stamp_ns, 1_000_000_000)
+    return Header(stamp=Time(sec=sec, nanosec=nanosec), frame_id=frame_id)
 
 
-def fix_message(header: Header, estimate: Estimate, estimator: Estimator) -> NavSatFix:
-    """A position; its height is 0 m give or take 10 km, as NaN makes robot_localization refuse the whole fix."""
-    return _nav_sat_fix(header, NavSatStatus.STATUS_FIX, estimate.position, estimate.covariance, estimator)
+def fix_message(header: Header, estimate: Estimate, estimator: Estimator, altitude: float = math.nan) -> NavSatFix:
+    """A position; its altitude is not known, whatever number stands there."""
+    position, covariance = estimate.position, estimate.covariance
+    return _nav_sat_fix(header, NavSatStatus.STATUS_FIX, position, covariance, estimator, altitude)
 
 
-def no_fix_message(header: Header, estimator: Estimator) -> NavSatFix:
+def no_fix_message(header: Header, estimator: Estimator, altitude: float = math.nan) -> NavSatFix:
     """STATUS_NO_FIX, for those who read it; the rest says, for those who do not: somewhere above the map."""
-    return _nav_sat_fix(header, NavSatStatus.STATUS_NO_FIX, *estimator.ignorance, estimator)
+    return _nav_sat_fix(header, NavSatStatus.STATUS_NO_FIX, *estimator.ignorance, estimator, altitude)
 
 
 def pose_message(header: Header, estimate: Estimate) -> PoseWithCovarianceStamped:
@@ -53,19 +55,19 @@ def pose_message(header: Header, estimate: Estimate) -> PoseWithCovarianceStampe
 
 
 def geo_pose_message(message_type: Any, header: Header, estimate: Estimate, estimator: Estimator) -> Any:
-    """A geographic_msgs/GeoPoseWithCovarianceStamped."""
+    """A geographic_msgs/GeoPoseWithCovarianceStamped: its covariance has the latitude (north) first."""
     message = message_type(header=header)
     latitude, longitude = estimator.grid.projection.to_wgs84(estimate.position)
     position = message.pose.pose.position
-    position.latitude, position.longitude, position.altitude = float(latitude), float(longitude), 0.0
-    message.pose.covariance = covariance_6x6(estimate.covariance)
+    position.latitude, position.longitude, position.altitude = float(latitude), float(longitude), math.nan
+    message.pose.covariance = covariance_6x6(estimate.covariance[::-1, ::-1])
     return message
 
 
 def cells_message(header: Header, estimate: Estimate, estimator: Estimator) -> MarkerArray:
     """The most probable cells as flat boxes, the more opaque the more probable."""
     side = estimator.grid.cell_side_m
-    markers = [Marker(header=header, action=Marker.DELETEALL)]
+    markers = no_cells_message(header).markers
     for rank, (cell, probability) in enumerate(zip(estimate.cells, estimate.probabilities)):
         marker = Marker(header=header, ns="cells", id=rank, type=Marker.CUBE, action=Marker.ADD)
         marker.pose.position.x, marker.pose.position.y = (float(value) for value in estimator.grid.centres[cell])
@@ -77,20 +79,30 @@ def cells_message(header: Header, estimate: Estimate, estimator: Estimator) -> M
     return MarkerArray(markers=markers)
 
 
+def no_cells_message(header: Header) -> MarkerArray:
+    """What was shown before is not true any more."""
+    return MarkerArray(markers=[Marker(header=header, action=Marker.DELETEALL)])
+
+
 def covariance_6x6(horizontal: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(36,) row by row: x, y, z and the three angles."""
-    covariance = np.diag([0.0, 0.0, UNKNOWN_M2, UNKNOWN_RAD2, UNKNOWN_RAD2, UNKNOWN_RAD2])
+    """(36,) row by row: the two horizontal axes, height and the three angles."""
+    covariance = np.diag([0.0, 0.0, OWN_HEIGHT_VARIANCE_M2, UNKNOWN_RAD2, UNKNOWN_RAD2, UNKNOWN_RAD2])
     covariance[:2, :2] = horizontal
     return covariance.reshape(-1)
 
 
 def _nav_sat_fix(
-    header: Header, status: int, position: NDArray[np.float64], horizontal: NDArray[np.float64], estimator: Estimator
+    header: Header,
+    status: int,
+    position: NDArray[np.float64],
+    horizontal: NDArray[np.float64],
+    estimator: Estimator,
+    altitude: float,
 ) -> NavSatFix:
     latitude, longitude = estimator.grid.projection.to_wgs84(position)
-    covariance = np.diag([0.0, 0.0, UNKNOWN_M2])
+    covariance = np.diag([0.0, 0.0, OWN_HEIGHT_VARIANCE_M2])
     covariance[:2, :2] = horizontal
-    message = NavSatFix(header=header, latitude=float(latitude), longitude=float(longitude), altitude=0.0)
+    message = NavSatFix(header=header, latitude=float(latitude), longitude=float(longitude), altitude=altitude)
     message.status.status = status
     message.position_covariance = covariance.reshape(-1)
     message.position_covariance_type = NavSatFix.COVARIANCE_TYPE_KNOWN

@@ -13,19 +13,22 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from aerial_vpr_cl.errors import SettingsError
-from aerial_vpr_cl.settings import load_settings
+from aerial_vpr_cl.settings import load_settings, nearest_name
 
 Settings = TypeVar("Settings")
 
 _UNBOUNDED = 1e15
 """ROS ranges have two ends; an open one is put here."""
+_OF_ROS = ("use_sim_time", "start_type_description_service", "qos_overrides.")
+"""Parameters, or beginnings of their names, that every node has."""
 
 
 class NodeSettings:
     """Settings dataclasses as the parameters of a node, current at all times.
 
     `groups` maps a prefix ("" or "recording") to a dataclass; `fixed` names parameters that are read-only. A change is
-    checked as a YAML file would be, all or nothing, and `changed` is called after it.
+    checked as a YAML file would be, all or nothing, and `changed` is called after it. A node made with
+    `automatically_declare_parameters_from_overrides` is refused names that it does not know.
     """
 
     def __init__(
@@ -39,6 +42,11 @@ class NodeSettings:
         self._classes = [(prefix, cls) for prefix, classes in groups.items() for cls in classes]
         self._changed = changed
         self._lock = threading.Lock()
+        given = set(node.get_parameters_by_prefix(""))
+        names = {_join(prefix, field.name) for prefix, cls in self._classes for field in _fields(cls)}
+        _refuse_unknown(node.get_name(), given, names)
+        for name in given & names:  # declared by rclpy as it was given; now with its description and range
+            node.undeclare_parameter(name)
         for prefix, cls in self._classes:
             hints = typing.get_type_hints(cls)
             for field in dataclasses.fields(cls):
@@ -101,6 +109,16 @@ def describe(field: dataclasses.Field[Any], hint: Any, *, read_only: bool) -> Pa
         )
         descriptor.integer_range = [limits]
     return descriptor
+
+
+def _refuse_unknown(node: str, given: Collection[str], valid: Collection[str]) -> None:
+    """A typo in a parameters file would otherwise fly at the default."""
+    for name in sorted(given):
+        if name not in valid and not name.startswith(_OF_ROS):
+            raise SettingsError(
+                f"unknown parameter '{name}' of {node}; {nearest_name(name, valid)} "
+                "(what belongs to another node stands under its name in the file, such as /**/learner)"
+            )
 
 
 def _fields(cls: type) -> tuple[dataclasses.Field[Any], ...]:

@@ -54,6 +54,7 @@ class ReplaySettings:
         "as recorded", "raw: decompress frames before they are published", choices=TRANSPORTS
     )
     node: str = setting("localization", "name of the localization node")
+    clock: bool = setting(True, "publish the bag's time on /clock, which only one replay at a time may do")
     start_s: float = setting(0.0, "begin this long after the first frame, in seconds", low=0.0)
     duration_s: float = setting(0.0, "play this much of the bag, in seconds; 0: all", low=0.0)
     wait_s: float = setting(60.0, "how long to wait for the node, in seconds; 0: play to whoever listens", low=0.0)
@@ -118,7 +119,7 @@ class Replay:
         for name, message_type in ANSWERS.items():
             self._listen(name, message_type)
         self._state = node.create_client(GetState, f"{settings.node}/get_state")
-        self._time = node.create_publisher(Clock, "/clock", _OUTPUT_QOS)
+        self._time = node.create_publisher(Clock, "/clock", _OUTPUT_QOS) if settings.clock else None
         self._outputs = {
             topic: node.create_publisher(_message_class(message_type), topic, _OUTPUT_QOS)
             for topic, message_type in playback.published().items()
@@ -228,6 +229,8 @@ class Replay:
 
     def _tell_time(self, time_ns: int) -> None:
         self._now_ns = time_ns
+        if self._time is None:
+            return
         sec, nanosec = divmod(time_ns, 1_000_000_000)
         self._time.publish(Clock(clock=Time(sec=sec, nanosec=nanosec)))
 

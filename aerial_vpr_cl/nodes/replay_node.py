@@ -10,7 +10,6 @@ asks        <node>/get_state           until the localization node is active
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -43,7 +42,7 @@ def main(args: list[str] | None = None) -> int:
     """Play the bag of the parameter `bag`; exit code 0 also after a signal, 1 after an error."""
     with stopped_by_signals() as stopping:
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
-        node = Node("replay")
+        node = Node("replay", automatically_declare_parameters_from_overrides=True)
         progress = ProgressBar()
         try:
             forward_logging(node)
@@ -62,7 +61,3 @@ def main(args: list[str] | None = None) -> int:
         finally:
             node.destroy_node()
             rclpy.try_shutdown()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -16,6 +16,8 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 from aerial_vpr_cl.errors import AerialVprError
+from aerial_vpr_cl.nodes.entry import REFUSED
+from aerial_vpr_cl.nodes.sensor_inputs import NodeExecutor
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -54,7 +56,7 @@ class StopSignals:
 
 
 def run_node(make_node: Callable[[], Any], args: Sequence[str] | None = None, *, threads: int = 4) -> int:
-    """Make a `ClosableNode`, spin it until a signal, close it. Returns the exit code: 0, or 1 if it could not start."""
+    """Make a `ClosableNode`, spin it until a signal, close it. Returns the exit code: 0, or REFUSED."""
     stop = StopSignals()
     rclpy.init(args=list(args) if args is not None else None, signal_handler_options=SignalHandlerOptions.NO)
     try:
@@ -63,9 +65,9 @@ def run_node(make_node: Callable[[], Any], args: Sequence[str] | None = None, *,
         print(f"the node cannot start: {error}", file=sys.stderr)
         stop.close()
         rclpy.try_shutdown()
-        return 1
+        return REFUSED
     forward_logging(node)
-    executor = MultiThreadedExecutor(threads)
+    executor = NodeExecutor(threads)
     executor.add_node(node)
     spinner = threading.Thread(target=_spin, args=(executor, node), name="executor", daemon=True)
     spinner.start()

@@ -1,0 +1,55 @@
+"""What the localization node publishes of an answer: positions where there is one, and NO_FIX where there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from geometry_msgs.msg import PoseWithCovarianceStamped
+from rclpy.lifecycle import LifecycleNode
+from sensor_msgs.msg import NavSatFix
+from visualization_msgs.msg import MarkerArray
+
+from aerial_vpr_cl.localization.estimate import Estimate, Estimator
+from aerial_vpr_cl.nodes import messages
+from aerial_vpr_cl.nodes.node_settings import FlightSettings
+
+
+class FlightOutputs:
+    """Publishers of a managed node, silent while it is not active."""
+
+    def __init__(self, node: LifecycleNode, settings: FlightSettings) -> None:
+        self._node, self._settings = node, settings
+        self._publishers: list[Any] = []
+        self._geo_pose_type = messages.geo_pose_type()
+        self._fix = self._publisher(NavSatFix, "~/fix")
+        self._pose = self._publisher(PoseWithCovarianceStamped, "~/pose")
+        self._cells = self._publisher(MarkerArray, "~/cells")
+        self._geo_pose = self._publisher(self._geo_pose_type, "~/geo_pose") if self._geo_pose_type else None
+
+    def publish(self, stamp_ns: int, camera_frame: str, answer: Estimate, estimator: Estimator) -> None:
+        """A position, of an image taken then."""
+        fix_header = messages.header_of(stamp_ns, self._settings.fix_frame_id or camera_frame)
+        map_header = messages.header_of(stamp_ns, self._settings.map_frame_id)
+        self._fix.publish(messages.fix_message(fix_header, answer, estimator))
+        self._pose.publish(messages.pose_message(map_header, answer))
+        if self._geo_pose is not None:
+            self._geo_pose.publish(messages.geo_pose_message(self._geo_pose_type, fix_header, answer, estimator))
+        if self._cells.get_subscription_count():
+            self._cells.publish(messages.cells_message(map_header, answer, estimator))
+
+    def publish_silence(self, stamp_ns: int, camera_frame: str, estimator: Estimator) -> None:
+        """Say that there is no answer: whoever waits for this image need not wait longer."""
+        header = messages.header_of(stamp_ns, self._settings.fix_frame_id or camera_frame)
+        self._fix.publish(messages.no_fix_message(header, estimator))
+        if self._cells.get_subscription_count():
+            self._cells.publish(messages.no_cells_message(messages.header_of(stamp_ns, self._settings.map_frame_id)))
+
+    def close(self) -> None:
+        """Publish no more."""
+        while self._publishers:
+            self._node.destroy_lifecycle_publisher(self._publishers.pop())
+
+    def _publisher(self, kind: Any, topic: str) -> Any:
+        publisher = self._node.create_lifecycle_publisher(kind, topic, 10)
+        self._publishers.append(publisher)
+        return publisher

@@ -1,0 +1,41 @@
+"""Parameters of the nodes that belong to ROS; the others come from the library's own settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aerial_vpr_cl.settings import DEVICE_PATTERN, setting
+
+RAW, COMPRESSED = "raw", "compressed"
+
+
+@dataclass(frozen=True)
+class ManagedSettings:
+    """What every managed node of this package needs to know."""
+
+    store: str = setting("", "directory of the store: map, generations, missions; made by aerial-vpr build-map")
+    autostart: bool = setting(True, "configure and activate without being asked; false: wait for a lifecycle manager")
+
+
+@dataclass(frozen=True)
+class FlightSettings(ManagedSettings):
+    """What the localization node is connected to."""
+
+    image_transport: str = setting(
+        RAW,
+        "what arrives on `image`: sensor_msgs/Image (raw) or sensor_msgs/CompressedImage (compressed)",
+        choices=(RAW, COMPRESSED),
+    )
+    device: str = setting("auto", "where the network computes: auto, cpu, cuda or cuda:N", pattern=DEVICE_PATTERN)
+    map_frame_id: str = setting("utm", "frame of ~/pose and ~/cells: easting and northing of the map's UTM zone")
+    fix_frame_id: str = setting("", "frame of ~/fix and ~/geo_pose; empty: that of the image")
+
+
+@dataclass(frozen=True)
+class LearnerSettings(ManagedSettings):
+    """When the learner refuses."""
+
+    flying_speed_mps: float = setting(2.0, "GNSS speed above which the drone counts as flying, in m/s", low=0.1)
+    allow_while_flying: bool = setting(
+        False, "learn even if the drone seems to fly (on the desk, when bags are played)"
+    )
