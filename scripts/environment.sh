@@ -5,7 +5,8 @@
 #   scripts/environment.sh --ubuntu    a folder with the libraries of Ubuntu 24.04, to be put over it by PYTHONPATH
 #
 # It is several GB (torch), so it lives outside the clone in a cache that all clones share. Its name is the hash of the
-# requirement files, so a change of them makes a new one. AERIAL_VPR_ENV_ROOT places it elsewhere, PYTHON picks the interpreter.
+# requirement files, so a change of them makes a new one. AERIAL_VPR_ENV_ROOT places it elsewhere, PYTHON picks the interpreter,
+# AERIAL_VPR_ENV names an environment of yours to be used instead.
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -17,6 +18,10 @@ case "${1:-}" in
   "" | --ubuntu) ;;
   *) say "unknown option $1; there is only --ubuntu"; exit 2 ;;
 esac
+if [ -n "${AERIAL_VPR_ENV:-}" ] && [ $# -eq 0 ]; then
+  printf '%s\n' "$AERIAL_VPR_ENV"
+  exit
+fi
 
 "$python" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))' || {
   say "$("$python" --version) found; Python 3.10 to 3.12 is needed (set PYTHON=python3.12, for example)"

@@ -1,5 +1,6 @@
 """The package as ROS and pip see it: valid, complete, installable."""
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from catkin_pkg.package import parse_package
 
+import aerial_vpr_cl
 from aerial_vpr_cl.cli import VERBS, command_of, main
 
 ROOT = Path(__file__).parent.parent
@@ -28,8 +30,6 @@ def test_package_xml_is_valid_and_says_what_it_is():
 
 
 def test_versions_agree():
-    import aerial_vpr_cl
-
     assert parse_package(ROOT / "package.xml").version == aerial_vpr_cl.__version__
     assert f'version="{aerial_vpr_cl.__version__}"' in (ROOT / "setup.py").read_text()
 
@@ -68,6 +68,18 @@ def test_pip_builds_a_wheel_with_every_module(clean_source, tmp_path):
     packed = set(zipfile.ZipFile(wheel).namelist())
     modules = {str(path.relative_to(clean_source)) for path in (clean_source / "aerial_vpr_cl").rglob("*.py")}
     assert modules <= packed
+
+
+def test_the_program_of_a_clone_runs_from_anywhere_also_through_a_link(tmp_path):
+    (tmp_path / "aerial-vpr").symlink_to(ROOT / "bin" / "aerial-vpr")
+    done = subprocess.run(
+        [tmp_path / "aerial-vpr", "--version"],
+        env={**os.environ, "AERIAL_VPR_ENV": sys.prefix},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout.strip(), done.stderr) == (aerial_vpr_cl.__version__, "")
 
 
 @pytest.mark.parametrize("verb", VERBS)
