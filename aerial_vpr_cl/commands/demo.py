@@ -177,15 +177,13 @@ class Drone:
     @classmethod
     @contextmanager
     def started(cls, store: Path, cycles: int | None) -> Iterator[Drone]:
-        """Localization and learner, as `ros2 launch aerial_vpr_cl flight.launch.py` starts them."""
+        """Localization and learner, which `ros2 launch aerial_vpr_cl flight.launch.py` would start together."""
         from aerial_vpr_cl.nodes.ground_station import GroundStation
 
-        launch = f"ros2 launch aerial_vpr_cl flight.launch.py store:={store} image_transport:=compressed"
-        print(f"\n$ {launch}", flush=True)
         # Every answer counts in this demo, so none is held back for lack of confidence.
         flight = ["image_transport:=compressed", "min_confidence:=0.0", "recording.mode:=service"]
         with GroundStation() as station:
-            localization = _start_node("localization_node", store, flight)
+            localization = start_node("localization_node", store, flight)
             drone = cls(store, cycles, station, localization, _start_learner(store, cycles))
             try:
                 station.wait_until_active("/localization")
@@ -236,11 +234,13 @@ def _wait_on_the_ground() -> None:
 
 
 def _start_learner(store: Path, cycles: int | None) -> subprocess.Popen[bytes]:
-    return _start_node("learner_node", store, [f"cycles:={cycles}"] if cycles else [])
+    return start_node("learner_node", store, [f"cycles:={cycles}"] if cycles else [])
 
 
-def _start_node(executable: str, store: Path, parameters: Sequence[str]) -> subprocess.Popen[bytes]:
+def start_node(executable: str, store: Path, parameters: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start a node of this package as `ros2 run` would, and print that command."""
     options = [word for parameter in (f"store:={store}", *parameters) for word in ("-p", parameter)]
+    print(f"\n$ ros2 run aerial_vpr_cl {executable} --ros-args {shlex.join(options)} &", flush=True)
     command = [sys.executable, "-m", "aerial_vpr_cl.nodes.entry", executable, "--ros-args", *options]
     return subprocess.Popen(command, start_new_session=True)
 
