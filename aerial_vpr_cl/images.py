@@ -24,6 +24,7 @@ _COMPRESSED_DEPTH_HEADER = 12  # bytes before the PNG
 _PNG_BIT_DEPTH = 24  # place of the bit depth in a PNG
 _JPEG_END = b"\xff\xd9"
 _JPEG_TAIL = 4096
+_JPEG_TABLES = (0xC4, 0xC8, 0xCC)  # among the frame headers, but none: tables and what is reserved
 
 
 class _Layout(NamedTuple):
@@ -112,6 +113,22 @@ def is_kept_as_it_is(encoded: bytes) -> bool:
     if encoded[:8] == PNG_SIGNATURE:
         return encoded[_PNG_BIT_DEPTH : _PNG_BIT_DEPTH + 1] == b"\x08"
     return encoded[:3] == JPEG_SIGNATURE
+
+
+def size_of(encoded: bytes) -> tuple[int, int]:
+    """Width and height of a JPEG or PNG in pixels, by its header; MissionError if it has none."""
+    if encoded[:8] == PNG_SIGNATURE and len(encoded) >= 24:
+        return int.from_bytes(encoded[16:20], "big"), int.from_bytes(encoded[20:24], "big")
+    place = 2
+    while encoded[:3] == JPEG_SIGNATURE and place + 9 <= len(encoded):
+        marker, length = encoded[place + 1], int.from_bytes(encoded[place + 2 : place + 4], "big")
+        if 0xC0 <= marker <= 0xCF and marker not in _JPEG_TABLES:
+            return (
+                int.from_bytes(encoded[place + 7 : place + 9], "big"),
+                int.from_bytes(encoded[place + 5 : place + 7], "big"),
+            )
+        place += 1 if marker == 0xFF else 2 + length  # segments may be padded with 0xFF
+    raise MissionError(f"{len(encoded)} bytes have no header of a JPEG or PNG image")
 
 
 def check_encoded(encoded: bytes) -> None:

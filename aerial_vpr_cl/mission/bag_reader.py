@@ -48,11 +48,11 @@ class Bag:
     counts: dict[str, int] = field(default_factory=dict)
     kept: dict[str, list[RawMessage]] = field(default_factory=dict)
 
-    def messages(self, topic: str) -> Iterator[RawMessage]:
-        """The messages of one topic in the order of the file; damage was reported when the bag was opened."""
+    def messages(self, *topics: str) -> Iterator[RawMessage]:
+        """The messages of these topics in the order of the file; damage was reported when the bag was opened."""
         for file in _files_of(self.path):
             try:
-                yield from (message for message in _read(file) if message.topic == topic)
+                yield from (message for message in _read(file) if message.topic in topics)
             except _DamageError:
                 continue
 

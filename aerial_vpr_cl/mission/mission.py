@@ -1,4 +1,4 @@
-"""Reading a mission: the frames of a bag that have a position worth learning from."""
+"""Reading a flight: the frames of a bag that have a position worth learning from, or all of them."""
 
 from __future__ import annotations
 
@@ -6,50 +6,30 @@ import logging
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.geo.grid import Grid
-from aerial_vpr_cl.images import check_encoded, decode_compressed, decode_raw, is_kept_as_it_is
 from aerial_vpr_cl.mission.bag_metadata import MODALITY_KEY, NAME_KEY
-from aerial_vpr_cl.mission.bag_reader import Bag, RawMessage, facts_of, open_bag
+from aerial_vpr_cl.mission.bag_reader import Bag, facts_of, open_bag
+from aerial_vpr_cl.mission.bag_sensors import BagSensors
 from aerial_vpr_cl.mission.bag_writer import MODALITIES, TRUTH_TOPIC
+from aerial_vpr_cl.mission.frames import DAMAGED_IMAGE, DUPLICATE, Frame, read_frames
 from aerial_vpr_cl.mission.gnss import REASONS, Fix, GnssGates, Track
-from aerial_vpr_cl.mission.messages import COMPRESSED_IMAGE, NAV_SAT_FIX, deserialize, stamp_of
-from aerial_vpr_cl.mission.topics import fix_topic_of, image_topic_of, truth_topic_of
+from aerial_vpr_cl.mission.messages import NAV_SAT_FIX, deserialize
+from aerial_vpr_cl.mission.sensor_settings import SensorSettings
+from aerial_vpr_cl.mission.topics import fix_topic_of, has_fix_topic, image_topic_of, truth_topic_of
 
 log = logging.getLogger(__name__)
 
-DAMAGED_IMAGE = "damaged image"
-DUPLICATE = "duplicate"
 _WORDS = {
     **REASONS,
     DAMAGED_IMAGE: "the image could not be decoded",
     DUPLICATE: "another frame has the same stamp",
 }
-
-
-@dataclass(frozen=True, eq=False)
-class Frame:
-    """One image of a mission and where it was taken: easting and northing in the grid's metres.
-
-    The image is encoded: JPEG and 8-bit PNG are as they lay in the bag, everything else (raw, 16 bit) became 8-bit RGB
-    as `image_decoding` makes it, in a lossless PNG.
-    """
-
-    stamp_ns: int
-    position: NDArray[np.float64]
-    image: bytes = field(repr=False)
-
-    def decode(self) -> NDArray[np.uint8]:
-        """The image as (H, W, 3) uint8 RGB."""
-        return decode_compressed(self.image)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +60,14 @@ class Mission:
         return grid.class_of(self.positions)
 
 
+@dataclass(frozen=True, eq=False)
+class Flight(Mission):
+    """All frames of a flight in time order: where their position is not known it is NaN."""
+
+    fixes: tuple[Fix, ...] = field(default=(), repr=False)  # what GNSS said, good or bad, in time order
+    positions_from: str = ""  # truth, gnss, or nothing
+
+
 def read_mission(
     path: str | Path,
     grid: Grid,
@@ -89,11 +77,12 @@ def read_mission(
     fix_topic: str | None = None,
     positions: str = "gnss",
     modality: str | None = None,
+    sensors: SensorSettings | None = None,
 ) -> Mission:
     """Read a rosbag2 into frames with positions; raise MissionError if not one of them can be used.
 
     Topics are found by type unless they are named. `positions="truth"` takes the simulator's true positions instead of
-    the GNSS fixes, for evaluation. `modality` overrides what the bag says about itself.
+    the GNSS fixes, for evaluation. `modality` and `sensors` override what the bag says about itself.
     """
     if positions not in ("gnss", "truth"):
         raise MissionError(f"{path}: positions '{positions}' are unknown; choose gnss or truth")
@@ -101,13 +90,45 @@ def read_mission(
     image_topic = image_topic_of(bag, image_topic)
     fix_topic = truth_topic_of(bag) if positions == "truth" else fix_topic_of(bag, fix_topic)
     fixes = _fixes(bag, fix_topic)
-    frames, refused, stamps = _frames(bag, image_topic, Track(fixes, gates or GnssGates(), grid.projection), grid)
+    track = Track(fixes, gates or GnssGates(), grid.projection)
+    instruments = BagSensors(bag, image_topic, sensors, grid.north_deg)
+    frames, refused, stamps = read_frames(bag, image_topic, lambda stamp_ns: _place(track, stamp_ns, grid), instruments)
     if not frames:
         raise MissionError(_why_none(bag, image_topic, fix_topic, refused, stamps, fixes))
     if refused:
         log.info("%s: %d frames, refused: %s", path, len(frames), _in_words(refused))
     name, noted = mission_facts(path)
-    return Mission(bag.path, name, modality or noted, tuple(frames), dict(refused))
+    return Mission(bag.path, name, modality or noted, frames, dict(refused))
+
+
+def read_flight(
+    path: str | Path,
+    grid: Grid,
+    *,
+    gates: GnssGates | None = None,
+    image_topic: str | None = None,
+    fix_topic: str | None = None,
+    modality: str | None = None,
+    sensors: SensorSettings | None = None,
+) -> Flight:
+    """Read all frames of a rosbag2, also where GNSS was jammed or the drone was off the map: for localizing them.
+
+    Positions are the simulator's true ones where the bag has them, else those of GNSS where they pass the gates.
+    """
+    bag = open_bag(path, keep=(NAV_SAT_FIX,))
+    image_topic = image_topic_of(bag, image_topic)
+    has_truth, has_fixes = bool(bag.counts.get(TRUTH_TOPIC)), fix_topic is not None or has_fix_topic(bag)
+    fixes = _fixes(bag, fix_topic_of(bag, fix_topic)) if has_fixes else []
+    known = _fixes(bag, TRUTH_TOPIC) if has_truth else fixes
+    track = Track(known, gates or GnssGates(), grid.projection)
+    instruments = BagSensors(bag, image_topic, sensors, grid.north_deg)
+    frames, refused, _ = read_frames(bag, image_topic, lambda stamp_ns: (_place(track, stamp_ns)[0], ""), instruments)
+    if not frames:
+        raise MissionError(f"{path}: none of the images on {image_topic} can be used: {_in_words(refused)}")
+    name, noted = mission_facts(path)
+    source = "truth" if has_truth else "gnss" if has_fixes else ""
+    fixes.sort(key=lambda fix: fix.stamp_ns)
+    return Flight(bag.path, name, modality or noted, frames, dict(refused), tuple(fixes), source)
 
 
 def read_for_test(path: str | Path, grid: Grid) -> tuple[Mission, str]:
@@ -124,6 +145,11 @@ def mission_facts(path: str | Path) -> tuple[str, str]:
     return facts.get(NAME_KEY) or default, modality if modality in MODALITIES else "unknown"
 
 
+def _place(track: Track, stamp_ns: int, grid: Grid | None = None) -> tuple[NDArray[np.float64], str]:
+    (position,), (reason,) = track.at([stamp_ns], grid)
+    return position, reason
+
+
 def _fixes(bag: Bag, topic: str) -> list[Fix]:
     fixes = []
     for raw in bag.kept.get(topic, []):
@@ -132,54 +158,6 @@ def _fixes(bag: Bag, topic: str) -> list[Fix]:
         except MissionError as error:
             log.warning("%s: a message on %s is left out: %s", bag.path, topic, error)
     return fixes
-
-
-def _frames(bag: Bag, topic: str, track: Track, grid: Grid) -> tuple[list[Frame], Counter[str], list[int]]:
-    """Frames in time order, refusals by reason, and all image stamps. Images are decoded only if their GNSS is good."""
-    frames: list[Frame] = []
-    refused: Counter[str] = Counter()
-    stamps: dict[int, None] = {}
-    for raw in bag.messages(topic):
-        try:
-            message = deserialize(raw.data, raw.message_type)
-            stamp_ns = stamp_of(message) or raw.received_ns
-            if stamp_ns in stamps:
-                refused[DUPLICATE] += 1
-                continue
-            stamps[stamp_ns] = None
-            (position,), (reason,) = track.at([stamp_ns], grid)
-            if reason:
-                refused[reason] += 1
-                continue
-            frames.append(Frame(stamp_ns, position, _encoded(message, raw)))
-        except MissionError as error:
-            if not refused[DAMAGED_IMAGE]:
-                log.warning("%s: an image on %s is left out: %s", bag.path, topic, error)
-            refused[DAMAGED_IMAGE] += 1
-    times = list(stamps)
-    if backwards := sum(later < earlier for earlier, later in pairwise(times)):
-        log.warning("%s: time runs backwards %d times on %s; frames are sorted", bag.path, backwards, topic)
-    frames.sort(key=lambda frame: frame.stamp_ns)
-    return frames, refused, times
-
-
-def _encoded(message: Any, raw: RawMessage) -> bytes:
-    """The image as it is kept in a frame."""
-    if raw.message_type == COMPRESSED_IMAGE:
-        data = message.data.tobytes()
-        if is_kept_as_it_is(data):
-            check_encoded(data)
-            return data
-        image = decode_compressed(data, message.format)
-    else:
-        image = decode_raw(
-            message.height, message.width, message.encoding, message.step, message.is_bigendian, message.data
-        )
-    # Fast compression: a frame is written once and read a few times.
-    whole, png = cv2.imencode(".png", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_PNG_COMPRESSION, 1])
-    if not whole:
-        raise MissionError(f"an image of {image.shape[1]} × {image.shape[0]} pixels cannot be encoded")
-    return png.tobytes()
 
 
 def _why_none(

@@ -1,4 +1,4 @@
-"""Readings of the drone's instruments as CDR bytes, and the topics on which this package's bags hold them."""
+"""Readings of the drone's instruments as CDR bytes and back, and the topics on which this package's bags hold them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from aerial_vpr_cl.mission.messages import header, make, serialize
+from aerial_vpr_cl.errors import MissionError
+from aerial_vpr_cl.mission.messages import deserialize, header, make, serialize
 from aerial_vpr_cl.mission.readings import (
     CameraReading,
     HeightReading,
@@ -30,6 +31,14 @@ TOPICS = {
     OdometryReading: "/odometry",
 }
 
+_READINGS: dict[str, type[ImuReading | HeightReading | CameraReading | OdometryReading]] = {
+    IMU: ImuReading,
+    RANGE: HeightReading,
+    FLOAT64: HeightReading,
+    CAMERA_INFO: CameraReading,
+    ODOMETRY: OdometryReading,
+}
+_NO_VARIANCE = bytes(4)  # what Humble's Range lacks at its end
 _NOT_GIVEN = -1.0  # in the first element of a covariance of sensor_msgs/Imu
 _UNKNOWN_HEADING_DEG = 180.0
 _INFRARED = 1
@@ -44,6 +53,17 @@ def serialized(reading: Reading) -> tuple[str, bytes]:
     if isinstance(reading, CameraReading):
         return CAMERA_INFO, _camera_info(reading)
     return ODOMETRY, odometry(reading)
+
+
+def reading_of(message_type: str, data: bytes, received_ns: int) -> Reading:
+    """CDR bytes to a reading; MissionError if they do not fit."""
+    try:
+        message = deserialize(data, message_type)
+    except MissionError:
+        if message_type != RANGE:
+            raise
+        message = deserialize(bytes(data) + _NO_VARIANCE, message_type)
+    return _READINGS[message_type].from_message(message, received_ns)
 
 
 def odometry(reading: OdometryReading, frame_id: str = "odom") -> bytes:

@@ -1,0 +1,63 @@
+"""Heading from the course over ground, for learning from flights whose attitude was not recorded.
+
+Never in flight: it needs positions to be trusted, and what flies by them would not need to be told where it is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from aerial_vpr_cl.geo.rotation import bearing_of, from_angles, heading_of, turned
+from aerial_vpr_cl.mission.frames import Frame
+from aerial_vpr_cl.mission.mission import Mission
+
+CRAB_DEG = 10.0
+"""A drone does not point where it goes: 3 m/s of wind from the side at 15 m/s make 11°."""
+POSITION_SIGMA_M = 2.0
+SLOWEST_MPS = 3.0
+"""Below it a multirotor points anywhere."""
+LONGEST_S = 10.0
+SHARPEST_DEG = 60.0
+"""Where the course turns by more between the frames before and after, the heading at the frame is anyone's guess."""
+
+
+def with_course_heading(mission: Mission) -> Mission:
+    """The mission with a heading for frames that have none, where their positions tell one, with its sigma."""
+    frames = mission.frames
+    ends = (None, *frames, None)
+    found = [
+        frame if frame.situation.heading_known else _headed(before, frame, after)
+        for before, frame, after in zip(ends, frames, ends[2:])
+    ]
+    return replace(mission, frames=tuple(found))
+
+
+def _headed(before: Frame | None, frame: Frame, after: Frame | None) -> Frame:
+    legs = [leg for leg in (_leg(before, frame), _leg(frame, after)) if leg is not None]
+    if not legs:
+        return frame
+    (first, _), (last, _) = legs[0], legs[-1]
+    turn_deg = (last - first + 180.0) % 360.0 - 180.0
+    if abs(turn_deg) > SHARPEST_DEG:
+        return frame
+    heading_deg, length_m = (first + turn_deg / 2.0) % 360.0, sum(length_m for _, length_m in legs)
+    noise_deg = math.degrees(math.atan2(math.sqrt(2.0) * POSITION_SIGMA_M, length_m))
+    # Of one leg alone nobody knows how it would have gone on.
+    turning_deg = abs(turn_deg) / 2.0 if len(legs) > 1 else CRAB_DEG
+    situation = frame.situation
+    rotation = situation.rotation
+    headed = from_angles(heading_deg) if rotation is None else turned(rotation, heading_deg - heading_of(rotation))
+    sigma_deg = math.hypot(CRAB_DEG, noise_deg, turning_deg)
+    return replace(frame, situation=replace(situation, rotation=headed, heading_sigma_deg=sigma_deg))
+
+
+def _leg(start: Frame | None, end: Frame | None) -> tuple[float, float] | None:
+    """Bearing and length of the way between two frames; none if it is too slow or too long ago."""
+    if start is None or end is None:
+        return None
+    way = end.position - start.position
+    seconds, length_m = (end.stamp_ns - start.stamp_ns) / 1e9, math.hypot(*way)
+    if not (0.0 < seconds <= LONGEST_S and length_m >= SLOWEST_MPS * seconds):  # NaN is not a way either
+        return None
+    return bearing_of(way), length_m
