@@ -11,7 +11,7 @@ import pytest
 from crash_support import commit, names, python, run, start, write_bag
 
 from aerial_vpr_cl.errors import StoreError
-from aerial_vpr_cl.files import MANIFEST
+from aerial_vpr_cl.files import MANIFEST, write_manifest
 from aerial_vpr_cl.knowledge.draft import Generation
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 
@@ -453,7 +453,9 @@ def test_disposal_is_finished_later_even_after_another_commit(
     commit(store, b"learnt", dispose=marks)
     commit(store, b"learnt more")
     half_deleted.rename(half_deleted.with_name(f".disposed-{half_deleted.name}"))
-    assert store.finish_disposal() == ["b0", "b1"]
+    if "elsewhere" in place:  # a manifest alone is no reason to delete outside the store
+        assert store.finish_disposal() == [] and len(names(mission.parent)) == 2
+    assert store.finish_disposal([mission, half_deleted]) == ["b0", "b1"]
     assert names(mission.parent) == []
     assert store.finish_disposal() == []
 
@@ -515,6 +517,70 @@ def test_what_is_no_mission_is_never_marked_for_deletion(
     for path, reason in refused:
         with pytest.raises(StoreError, match=reason):
             store.disposable(path)
+
+
+def test_a_learnt_mission_that_is_restored_from_a_backup_stays(store: GenerationStore, tmp_path: Path) -> None:
+    mission = write_bag(store.missions_dir / "a")
+    shutil.copytree(mission, tmp_path / "backup")
+    learn(store, mission)
+    store.dispose(mission)
+    shutil.copytree(tmp_path / "backup", mission)
+    assert store.finish_disposal([mission]) == []
+    with pytest.raises(StoreError, match="has changed since it was learnt"):
+        store.dispose(mission)
+    assert store.waiting_missions() == [mission] and len(names(mission)) == 3
+
+
+def test_a_store_from_elsewhere_cannot_have_anything_outside_deleted(store: GenerationStore, tmp_path: Path) -> None:
+    precious = write_bag(tmp_path / "precious")
+    write_bag(tmp_path / ".disposed-precious")
+    write_bag(store.root / ".disposed-missions")
+    fingerprint = store.disposable(precious).fingerprint
+    foreign = ["../precious", str(precious), "missions/../../precious", "missions/..", ".", "", 3, None]
+    for place in foreign:
+        with store.draft() as draft:
+            (draft.path / "tail.safetensors").write_bytes(b"")
+            facts = [{"mission": place, "fingerprint": fingerprint}, "precious"]
+            write_manifest(draft.path, ["tail.safetensors"], generation=draft.number, dispose=facts)
+            draft.path.rename(store.generations_dir / f"{draft.number:06d}")
+    before = snapshot(tmp_path)
+    assert store.finish_disposal() == []
+    assert snapshot(tmp_path).keys() == before.keys()
+
+
+@pytest.mark.parametrize("name", ["map", "generations"])
+def test_a_learner_does_not_follow_a_folder_that_is_a_link(store: GenerationStore, tmp_path: Path, name: str) -> None:
+    foreign = (store.root / name).rename(tmp_path / "foreign")
+    (foreign / ".tmp-precious").mkdir()
+    (store.root / name).symlink_to(foreign)
+    with pytest.raises(StoreError, match=f"{name}: is a link"), store.learner_lock():
+        pass
+    assert (foreign / ".tmp-precious").is_dir()
+
+
+def test_a_generation_that_is_a_link_is_removed_and_never_followed(store: GenerationStore, tmp_path: Path) -> None:
+    precious = write_bag(tmp_path / "precious")
+    shutil.rmtree(store.generations_dir / "000000")
+    (store.generations_dir / "000000").symlink_to(precious)
+    store.prune(2)
+    assert names(store.generations_dir) == ["000001", "000002"] and len(names(precious)) == 3
+
+
+@pytest.mark.parametrize("how", ["symlink_to", "hardlink_to"])
+def test_a_lock_that_is_a_link_empties_nothing(store: GenerationStore, tmp_path: Path, how: str) -> None:
+    (tmp_path / "precious").write_text("precious")
+    (store.root / "lock").unlink()
+    getattr(store.root / "lock", how)(tmp_path / "precious")
+    with pytest.raises(StoreError, match="lock: cannot be locked for learning"), store.learner_lock():
+        pass
+    assert (tmp_path / "precious").read_text() == "precious"
+
+
+def test_a_lock_that_is_a_pipe_is_refused_at_once(store: GenerationStore) -> None:
+    (store.root / "lock").unlink()
+    os.mkfifo(store.root / "lock")
+    with pytest.raises(StoreError, match="no file of its own"), store.learner_lock():
+        pass
 
 
 FULL_DISK = """

@@ -1,8 +1,8 @@
 """Deleting the raw frames of a learnt mission: exactly those, completely, and nothing else.
 
 A mission is marked disposable before learning starts, the mark is committed with the generation that learnt it, and
-only a mission that still fits a committed mark is deleted. So neither a crash nor a name used twice can
-cost unlearnt frames.
+only a mission that still fits a committed mark is deleted. So neither a crash nor a name used twice nor a mission
+restored from a backup can cost frames that somebody wants.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from aerial_vpr_cl.errors import StoreError
 from aerial_vpr_cl.files import fsync_directory
@@ -44,9 +45,12 @@ class DisposableMission:
         }
 
     @classmethod
-    def from_dict(cls, values: dict[str, str], root: Path) -> DisposableMission:
-        """The mission that `to_dict` wrote."""
-        return cls(root / values["mission"], values["fingerprint"])
+    def from_dict(cls, values: Any, root: Path) -> DisposableMission:
+        """The mission that `to_dict` wrote; StoreError for anything else."""
+        try:
+            return cls(root / values["mission"], str(values["fingerprint"]))
+        except (KeyError, TypeError):
+            raise StoreError(f"{root}: {values!r} in a manifest is no mission to be deleted") from None
 
 
 def is_bag(path: Path) -> bool:
@@ -112,8 +116,11 @@ def delete_leftover(disposed: Path) -> bool:
 
 
 def _fingerprint(path: Path) -> str:
-    """Hash of names, sizes, and the first and last 64 KiB of each file: a bag's ends hold its times and checksums."""
-    digest = hashlib.sha256()
+    """Hash of names, sizes, and the first and last 64 KiB of each file: a bag's ends hold its times and checksums.
+
+    The folder's time of change is part of it: nobody can set that, so a copy put back from a backup is another folder.
+    """
+    digest = hashlib.sha256(f"{path.stat().st_ctime_ns}\0".encode())
     for file in sorted(path.rglob("*")):
         if file.is_symlink() or not file.is_file():
             continue

@@ -11,7 +11,7 @@ import logging
 import re
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -108,6 +108,7 @@ class GenerationStore:
         """Be the only learner; what a killed one left unfinished is cleaned first. May be nested in one thread."""
         with self._lock.hold() as outermost:
             if outermost:
+                self._refuse_links()
                 self._remove_unfinished()
             yield
 
@@ -176,15 +177,20 @@ class GenerationStore:
             except OSError as error:
                 raise StoreError(f"{mission}: is learnt, but cannot be deleted: {error}") from error
 
-    def finish_disposal(self) -> list[str]:
-        """Delete what a crash between commit and the end of disposal left; returns the names of those missions."""
+    def finish_disposal(self, named: Iterable[Path] = ()) -> list[str]:
+        """Delete what a crash between commit and the end of disposal left; returns the names of those missions.
+
+        Whatever manifests say, only missions of this store are deleted, and those that the caller has named.
+        """
         if not self.numbers():
             return []
         finished = set()
         with self.learner_lock():
-            marks = self._committed_marks()
+            allowed = {Path(path).absolute().resolve() for path in named}
+            marks = [mark for mark in self._committed_marks() if self._owns(mark.path) or mark.path in allowed]
             leftovers = {disposed_name(mark.path) for mark in marks}
-            leftovers.update(self.missions_dir.glob(f"{DISPOSED_PREFIX}*"))
+            if not self.missions_dir.is_symlink():
+                leftovers.update(self.missions_dir.glob(f"{DISPOSED_PREFIX}*"))
             try:
                 for leftover in leftovers:
                     if delete_leftover(leftover):
@@ -201,6 +207,11 @@ class GenerationStore:
 
     def _path(self, number: int) -> Path:
         return self.generations_dir / folder_name(number)
+
+    def _owns(self, mission: Path) -> bool:
+        """Whether a path is that of a mission of this store, and not one that leads out of it."""
+        inside = self.root.resolve() / self.missions_dir.name
+        return mission.parent == inside and mission.name != ".." and not self.missions_dir.is_symlink()
 
     def _folders(self) -> list[tuple[int, bool]]:
         """Number, and whether withdrawn, of every generation on the disk."""
@@ -237,12 +248,17 @@ class GenerationStore:
             if number <= newest.number:
                 try:
                     manifest = newest.facts if number == newest.number else read_manifest(self._path(number))
-                except StoreError:
-                    continue  # its missions stay: better learnt twice than never
-                marks += [
-                    DisposableMission.from_dict(values, self.root.resolve()) for values in manifest.get("dispose", [])
-                ]
+                    noted = manifest.get("dispose", [])
+                    marks += [DisposableMission.from_dict(values, self.root.resolve()) for values in noted]
+                except StoreError as error:  # its missions stay: better learnt twice than never
+                    logger.debug("%s", error)
         return marks
+
+    def _refuse_links(self) -> None:
+        # A learner deletes in these folders: behind a link it would do so in somebody else's.
+        for folder in (self.map_dir, self.generations_dir):
+            if folder.is_symlink():
+                raise StoreError(f"{folder}: is a link, and a learner does not follow it; put the folder itself there")
 
     def _remove_unfinished(self) -> None:
         for folder in (self.root, self.map_dir, self.generations_dir):
@@ -256,7 +272,7 @@ class GenerationStore:
         doomed = path.with_name(TEMPORARY_PREFIX + path.name)
         path.rename(doomed)
         fsync_directory(self.generations_dir)
-        shutil.rmtree(doomed)
+        doomed.unlink() if doomed.is_symlink() else shutil.rmtree(doomed)
 
     def _largest(self) -> int:
         sizes = [

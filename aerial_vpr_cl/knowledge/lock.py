@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,10 +51,17 @@ class LearnerLock:
                 os.close(descriptor)
 
     def _acquire(self) -> int:
+        # The file is emptied below: it must not lead to another one, by a link of either kind.
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+            descriptor = os.open(self.path, flags, 0o666)
         except OSError as error:
-            raise StoreError(f"{self.path}: cannot be locked for learning: {error.strerror}") from error
+            words = "it is a link" if error.errno == errno.ELOOP else error.strerror
+            raise StoreError(f"{self.path}: cannot be locked for learning: {words}") from error
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+            os.close(descriptor)
+            raise StoreError(f"{self.path}: cannot be locked for learning: it is no file of its own; remove it")
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # The text is for the message below only; what counts is the flock.

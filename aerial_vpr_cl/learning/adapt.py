@@ -76,7 +76,7 @@ class AdaptReport:
         if not self.committed:
             return f"{self.mission}: not learnt: {self.reason}; generation {self.generation} still serves, mission kept"
         if self.before is None or self.after is None:
-            return f"{self.mission}: was learnt before; generation {self.generation} serves"
+            return f"{self.mission}: was learnt before; generation {self.generation} serves, mission kept"
         return (
             f"{self.mission}: generation {self.generation}; {self.used} of {self.frames} frames learnt, "
             f"{self.kept} kept; recall on them {self.before.mission:.0%} -> {self.after.mission:.0%}, "
@@ -116,7 +116,7 @@ def adapt(
     """Learn the missions one after the other, each into a generation of its own. One learner at a time."""
     store = GenerationStore(store_path)
     with store.learner_lock():
-        finished = store.finish_disposal()
+        finished = [] if settings.keep_raw else store.finish_disposal(missions)
         # A learner that was killed between commit and disposal had learnt these; there is nothing left to read.
         waiting = [mission for mission in missions if mission.name not in finished or mission.exists()]
         reports = []

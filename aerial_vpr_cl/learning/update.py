@@ -186,10 +186,11 @@ class RunningUpdate:
 
     def _untold_report(self, generation: Generation) -> dict[str, Any]:
         """The report that a generation was committed with, when its learner ended before it could tell."""
-        with suppress(StoreError):
-            self._store.finish_disposal()
         root = self._store.root.resolve()
         marks = [DisposableMission.from_dict(values, root) for values in generation.facts.get("dispose", [])]
+        if marks:
+            with suppress(StoreError):
+                self._store.finish_disposal()
         is_kept = not marks or any(mark.path.exists() for mark in marks)
         return {**generation.facts["report"], "generation": generation.number, "keep_raw": is_kept}
 

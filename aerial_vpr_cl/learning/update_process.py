@@ -84,7 +84,8 @@ class Update:
         """Learn every waiting mission, oldest first; one that cannot be read does not hold up the others."""
         store = GenerationStore(store_path)
         with store.learner_lock():
-            store.finish_disposal()
+            if not settings.get("keep_raw"):
+                store.finish_disposal()
             missions = store.waiting_missions()
             if not missions:
                 return
