@@ -16,6 +16,7 @@ from mission_support import GRID, START_NS, fly, jpeg, picture, place, stamp
 from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.mission.gnss import Fix, GnssGates
+from aerial_vpr_cl.mission.messages import NAV_SAT_FIX, deserialize, nav_sat_fix
 from aerial_vpr_cl.mission.mission import read_mission
 from aerial_vpr_cl.mission.open_mission import RECORDING_PREFIX, TOO_CLOSE, encode_frame, recover
 from aerial_vpr_cl.mission.recorder import MOST_IMAGES, TOO_MANY, MissionRecorder
@@ -62,6 +63,28 @@ def test_a_recorded_mission_is_to_learning_what_the_simulators_bag_is(tmp_path):
     assert np.array_equal(recorded.labels(GRID), original.labels(GRID))
     assert [frame.image for frame in recorded.frames] == [frame.image for frame in original.frames]
     assert (recorded.name, recorded.modality, recorded.refused) == (path.name, "VIS", {})
+
+
+@pytest.mark.parametrize("wild_ns", [-1, -(2**31) * 10**9, 0, 1, (2**31 - 1) * 10**9, 2**31 * 10**9, 2**63 - 1])
+@pytest.mark.parametrize("stream", ["fix", "image"])
+def test_one_wild_stamp_costs_a_frame_or_two_and_not_the_flight(tmp_path, stream, wild_ns):
+    recorder = MissionRecorder(tmp_path, GRID, ALL)
+    recorder.start().result(LIMIT_S)
+    for step in range(40):
+        wild = wild_ns if step == 10 else None
+        fix = fix_at(step / 2)
+        recorder.offer_fix(fix._replace(stamp_ns=wild) if wild is not None and stream == "fix" else fix)
+        if step % 2 == 0:
+            recorder.offer_image(wild if wild is not None and stream == "image" else stamp(step / 2), jpeg(step // 2))
+            pace(recorder)
+    path = recorder.stop().result(LIMIT_S)
+    recorder.close()
+    assert len(read_mission(path, GRID)) >= 17
+
+
+def test_a_fix_with_a_negative_second_takes_the_time_it_was_received(tmp_path):
+    message = deserialize(nav_sat_fix(-7 * 10**9, 47.0, 8.0, 500.0), NAV_SAT_FIX)
+    assert Fix.from_message(message, START_NS).stamp_ns == START_NS
 
 
 def test_frames_with_faulty_gnss_are_not_recorded_and_the_others_are_those_of_the_reader(tmp_path):

@@ -46,9 +46,9 @@ def deserialize(data: bytes | memoryview, message_type: str) -> Any:
 
 
 def stamp_of(message: Any) -> int:
-    """header.stamp in nanoseconds; 0 if the driver did not set it."""
+    """header.stamp in nanoseconds; 0 if the driver did not set it, or to a time before 1970."""
     stamp = message.header.stamp
-    return int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
+    return max(0, int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec))
 
 
 def image_format(encoded: bytes) -> str:

@@ -57,7 +57,7 @@ class Recording:
         self._pending: deque[tuple[int, bytes]] = deque()
         self._fixes: deque[Fix] = deque(maxlen=MOST_FIXES)
         self._good_ns: deque[int] = deque(maxlen=MOST_FIXES)
-        self._newest_ns = 0
+        self._now_ns = 0
         self._last_position: NDArray[np.float64] | None = None
         self._hidden = missions_dir / f"{RECORDING_PREFIX}{self.name}"
         self._hidden.mkdir()
@@ -81,13 +81,13 @@ class Recording:
         self._fixes.append(fix)
         if not fault_of(fix, self._gates):
             self._good_ns.append(fix.stamp_ns)
-        self._newest_ns = max(self._newest_ns, fix.stamp_ns)
         self._write_decided()
 
     def add_frame(self, stamp_ns: int, encoded: bytes) -> None:
         """Take a frame; it is written, or refused, when its fixes are known."""
         self._pending.append((stamp_ns, encoded))
-        self._newest_ns = max(self._newest_ns, stamp_ns)
+        # The time is that of the last frame, not the latest ever: one stamp from the future must not end the flight.
+        self._now_ns = stamp_ns
         self._write_decided()
 
     def finish(self) -> Path | None:
@@ -111,7 +111,8 @@ class Recording:
         while self._pending:
             stamp_ns = self._pending[0][0]
             enclosed = len(self._good_ns) > 1 and self._good_ns[-1] >= stamp_ns
-            if not (enclosed or last or self._newest_ns - stamp_ns > wait_ns or len(self._pending) > MOST_PENDING):
+            overdue = abs(self._now_ns - stamp_ns) > wait_ns
+            if not (enclosed or last or overdue or len(self._pending) > MOST_PENDING):
                 break
             decided.append(self._pending.popleft())
         if not decided:
@@ -128,7 +129,7 @@ class Recording:
             self._writer.write_image(stamp_ns, encoded)
             self._last_position = position
             self.frames += 1
-        oldest_ns = min([stamp_ns for stamp_ns, _ in self._pending], default=self._newest_ns) - 2 * wait_ns
+        oldest_ns = min([stamp_ns for stamp_ns, _ in self._pending], default=self._now_ns) - 2 * wait_ns
         while self._fixes and self._fixes[0].stamp_ns < oldest_ns:
             self._fixes.popleft()
         while self._good_ns and self._good_ns[0] < oldest_ns:

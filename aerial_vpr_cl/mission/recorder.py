@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 OFF, RECORDING, FAILED = "off", "recording", "failed"
 
 BAD_IMAGE = "bad image"
+BAD_STAMP = "bad stamp"
 TOO_MANY = "writer too slow"
 
 MOST_IMAGES = 8
@@ -31,6 +32,8 @@ MOST_IMAGES = 8
 MOST_WAITING_FIXES = 1000
 FIXES_BEFORE = 50
 """Fixes from before the start that are put at the head of a mission, so that its first frames lie between two."""
+END_OF_TIME_NS = 2**31 * 10**9
+"""ROS counts seconds from 1970 in 31 bits, and a bag knows no time before."""
 RATE_TOLERANCE = 0.95
 """A camera's clock jitters: a frame that comes this share of the period after the last one is in time."""
 
@@ -235,7 +238,11 @@ class MissionRecorder:
     def _write(self, recording: Recording, item: _Image | _FixItem) -> None:
         settings = self.settings
         recording.spacing_m = settings.spacing_m
-        if isinstance(item, _FixItem):
+        stamp_ns = item.fix.stamp_ns if isinstance(item, _FixItem) else item.stamp_ns
+        if not 0 <= stamp_ns < END_OF_TIME_NS:
+            with self._changed:
+                self._lost[BAD_STAMP] += 1
+        elif isinstance(item, _FixItem):
             recording.add_fix(*item)
         else:
             try:
