@@ -19,7 +19,7 @@ missions:
 """
 CONFIG = """
 scenario: scenario.yaml
-map: {cell_side_m: 200, footprint_m: 300, rotations: 1}
+map: {view: as_seen, cell_side_m: 200, footprint_m: 300, rotations: 1}
 base: {backbone: tf_efficientnet_lite0, weights: random, input_size: 64, batch: 8, epoch_steps: 1, max_steps: 4,
   held_out: 16, exemplars: 2, exemplar_candidates: 2, device: cpu}
 learn: {cycles: 1, views: 2, batch_current: 8, batch_exemplar: 4, batch_replay: 4}

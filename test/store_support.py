@@ -27,7 +27,7 @@ SURE = 0.02
 """A temperature at which even a random network is confident."""
 
 
-def make_map(root: Path, *, seed: int = 0, modulus: int = 2, blur_px: float = 3.0) -> Path:
+def make_map(root: Path, *, seed: int = 0, modulus: int = 2, blur_px: float = 3.0, view: str = "as_seen") -> Path:
     """A store with a painted map of 200 m cells and no generation; more blur makes cells easier to tell apart."""
     root = Path(root)
     root.mkdir(parents=True, exist_ok=True)
@@ -36,7 +36,7 @@ def make_map(root: Path, *, seed: int = 0, modulus: int = 2, blur_px: float = 3.
     painted = cv2.normalize(painted, None, 1, 255, cv2.NORM_MINMAX)
     raster = write_raster(root / "painted.tif", painted, pixel=PIXEL_M)
     store = GenerationStore.create(root / "store")
-    build_map(raster, store.root, PatchSettings(cell_side_m=200.0, modulus=modulus, rotations=1))
+    build_map(raster, store.root, PatchSettings(cell_side_m=200.0, modulus=modulus, rotations=1, view=view))
     return store.root
 
 
@@ -48,12 +48,14 @@ def make_store(
     temperature: float = SURE,
     modulus: int = 2,
     weights: str | None = "random",
+    view: str = "as_seen",
     **settings: object,
 ) -> Path:
     """A store with a map and an untrained EfficientNet-Lite0 as generation 0; weights=None: those of ImageNet."""
-    store = make_map(root, seed=seed, modulus=modulus)
+    store = make_map(root, seed=seed, modulus=modulus, view=view)
     folder = open_map(store)
-    wanted = NetworkSettings(**{"backbone": "tf_efficientnet_lite0", "input_size": input_size, **settings})  # type: ignore[arg-type]
+    given = {"backbone": "tf_efficientnet_lite0", "input_size": input_size, "view": folder.settings.view_kind}
+    wanted = NetworkSettings(**{**given, **settings})  # type: ignore[arg-type]
     network = Network.build(wanted, folder.grid, weights=weights, seed=seed)
     save_trunk(folder.path / "trunk.safetensors", network)
     ExemplarMemory.choose(folder.patches, np.arange(0, len(folder.patches), 2)).save(

@@ -91,7 +91,7 @@ def satellite(tmp_path):
 
 @pytest.fixture
 def patches(satellite):
-    return lay_patches(satellite, PatchSettings(cell_side_m=100.0, rotations=4))[1]
+    return lay_patches(satellite, PatchSettings(cell_side_m=100.0, rotations=4, view="as_seen"))[1]
 
 
 @pytest.mark.parametrize("as_images", [False, True])

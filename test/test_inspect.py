@@ -114,7 +114,7 @@ def test_the_picture_of_retained_frames_has_a_panel_a_mission(tmp_path):
 def store(tmp_path):
     """A store with a map, a network of random weights and a buffer that kept every third frame of a mission."""
     raster = write_raster(tmp_path / "map.tif", np.random.default_rng(0).integers(1, 255, (500, 500, 3), np.uint8))
-    settings = PatchSettings(cell_side_m=100, footprint_m=80, stride_m=50, rotations=1)
+    settings = PatchSettings(cell_side_m=100, footprint_m=80, stride_m=50, view="as_seen", rotations=1)
     folder = build_map(raster, tmp_path / "store", settings)
     network = Network.build(
         NetworkSettings(backbone="tf_efficientnet_lite0", input_size=64), folder.grid, weights=RANDOM

@@ -18,7 +18,7 @@ from aerial_vpr_cl.satellite.picture import draw_tracks
 from aerial_vpr_cl.satellite.raster import SatelliteMap
 from aerial_vpr_cl.settings import load_settings
 
-SETTINGS = PatchSettings(cell_side_m=50.0, footprint_m=60.0, rotations=8)
+SETTINGS = PatchSettings(cell_side_m=50.0, footprint_m=60.0, rotations=8, view="as_seen")
 
 
 @pytest.fixture
@@ -27,9 +27,13 @@ def raster(tmp_path):
 
 
 def test_footprint_and_stride_follow_the_cell_unless_given():
-    assert (PatchSettings().footprint_m, PatchSettings().stride_m) == (300.0, 100.0)
-    given = load_settings(PatchSettings, {"cell_side_m": 250, "footprint_m": 560})
-    assert (given.footprint_m, given.stride_m) == (560.0, 125.0)
+    north_up, paper = PatchSettings(view="north_up"), PatchSettings(view="as_seen")
+    assert (north_up.footprint_m, north_up.stride_m, north_up.rotations) == (300.0, 50.0, 1)
+    assert (paper.footprint_m, paper.stride_m, paper.rotations) == (300.0, 100.0, 12)
+    with pytest.raises(SettingsError, match="north-up"):
+        PatchSettings(rotations=12, view="north_up")
+    given = load_settings(PatchSettings, {"cell_side_m": 250, "footprint_m": 560, "view": "north_up"})
+    assert (given.footprint_m, given.stride_m) == (560.0, 62.5)
     with pytest.raises(SettingsError, match="at most the cell side"):
         PatchSettings(cell_side_m=100.0, stride_m=120.0)
 
@@ -45,7 +49,7 @@ def test_labels_are_the_cells_of_the_centres_and_headings_go_round(raster):
 
 def test_a_whole_map_has_every_window_that_fits(raster):
     """600 × 400 m: upright windows of 60 m reach 30 m, turned ones up to 42.4 m."""
-    _, table = lay_patches(SatelliteMap.open(raster), PatchSettings(50.0, 2, 60.0, rotations=1, max_nodata=0.0))
+    _, table = lay_patches(SatelliteMap.open(raster), PatchSettings(50.0, 2, 60.0, 25.0, 1, 0.0))
     inside = table.centres - [WEST, NORTH - 400]
     assert len(table) == 22 * 14
     assert inside.min(axis=0).tolist() == [37.5, 37.5]
@@ -57,7 +61,7 @@ def test_kept_windows_are_those_with_little_no_data(tmp_path):
     cv2.circle(image, (130, 110), 40, (0, 0, 0), -1)
     image[:60, :90] = 0
     satellite = SatelliteMap.open(write_raster(tmp_path / "a.tif", image, pixel=2.0, nodata=0))
-    settings = PatchSettings(40.0, 2, 70.0, 20.0, rotations=6)
+    settings = PatchSettings(40.0, 2, 70.0, 20.0, rotations=6, view="as_seen")
     _, table = lay_patches(satellite, settings)
     kept = {(*centre, angle) for centre, angle in zip(table.centres.tolist(), table.angles_deg.tolist())}
     east, north = np.meshgrid(np.arange(WEST + 10, WEST + 520, 20), np.arange(NORTH - 430, NORTH, 20))
@@ -87,7 +91,7 @@ def test_cells_of_a_map_in_degrees_are_right_against_pyproj(tmp_path):
     west, north, step = -99.165, 47.03, 1e-4
     path = write_raster(tmp_path / "a.tif", noise_image(200, 300), epsg=4326, west=west, north=north, pixel=step)
     satellite = SatelliteMap.open(path)
-    grid, table = lay_patches(satellite, PatchSettings(cell_side_m=200.0, footprint_m=300.0, rotations=1))
+    grid, table = lay_patches(satellite, PatchSettings(200.0, 2, 300.0, 100.0, rotations=1))
     assert grid.epsg == 32614
     to_utm = Transformer.from_crs("EPSG:4326", "EPSG:32614", always_xy=True)
     back = Transformer.from_crs("EPSG:32614", "EPSG:4326", always_xy=True)
@@ -148,7 +152,7 @@ def test_building_the_same_map_again_changes_nothing(tmp_path, raster):
 
 def test_another_grid_is_refused_by_both_names(tmp_path, raster):
     first = build_map(raster, tmp_path / "store", SETTINGS).grid
-    other = PatchSettings(cell_side_m=40.0, footprint_m=60.0, rotations=8)
+    other = PatchSettings(cell_side_m=40.0, footprint_m=60.0, rotations=8, view="as_seen")
     second, _ = lay_patches(SatelliteMap.open(raster), other)
     with pytest.raises(MapError, match="another --out") as caught:
         build_map(raster, tmp_path / "store", other)
@@ -158,7 +162,7 @@ def test_another_grid_is_refused_by_both_names(tmp_path, raster):
 
 def test_other_rotations_are_taken_until_something_was_learnt(tmp_path, raster):
     build_map(raster, tmp_path / "store", SETTINGS)
-    more = PatchSettings(cell_side_m=50.0, footprint_m=60.0, rotations=16)
+    more = PatchSettings(cell_side_m=50.0, footprint_m=60.0, rotations=16, view="as_seen")
     assert build_map(raster, tmp_path / "store", more).settings == more
     (tmp_path / "store" / "map" / "exemplars.h5").write_bytes(b"learnt")
     with pytest.raises(MapError, match="was learnt from"):

@@ -128,7 +128,7 @@ def fly_course(
     network = course.base.copy_living_parts()
     buffer = ReplayBuffer.empty(course.grid.n_groups, run.budget)
     settings = replace(course.learn, seed=run.seed)
-    recipe = recipe_of(network.backbone.name)
+    recipe = recipe_of(network.backbone.name, network.settings.view)
     names = tuple(mission.name for mission in missions)
     trajectory = Trajectory(run, names)
     trajectory.answers.append({mission.name: answer(network, mission, shelf) for mission in course.missions})

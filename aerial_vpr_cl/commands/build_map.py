@@ -62,6 +62,7 @@ def describe(built: MapFolder, source_bytes: int) -> str:
             f", bands {', '.join(map(str, built.satellite.bands))}",
             f"grid     {built.grid.n_classes} cells of {settings.cell_side_m:g} m in {built.grid.n_groups} groups, "
             f"hash {built.grid.hash[:12]}",
+            f"views    {settings.view_kind}",
             f"patches  {len(built.patches)} of {settings.footprint_m:g} m, every {settings.stride_m:g} m, "
             f"{settings.rotations} headings",
             f"storage  {stored / 1e6:.1f} MB{ratio}",

@@ -87,10 +87,10 @@ def trunk_features(store: Path, folder: MapFolder, missions: Sequence[Mission]) 
     """(n, d) mean over the trunk's outputs for every frame of each mission: the trunk is frozen for life."""
     import torch  # takes seconds to import, and the tables do not need it
 
-    from aerial_vpr_cl.model.checkpoint import load_network
+    from aerial_vpr_cl.knowledge.networks import network_of
 
     generation = GenerationStore(store).newest(grid_hash=folder.grid.hash)
-    network = load_network(folder.path / "trunk.safetensors", generation.path / "tail.safetensors", folder.grid)
+    network = network_of(folder, generation)
     found = []
     with torch.inference_mode():
         for mission in missions:

@@ -12,8 +12,8 @@ import torch
 from aerial_vpr_cl.evaluation.metrics import distance_errors
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import open_map
+from aerial_vpr_cl.knowledge.networks import network_of
 from aerial_vpr_cl.mission.mission import read_for_test
-from aerial_vpr_cl.model.checkpoint import load_network
 from aerial_vpr_cl.model.devices import pick_device
 from aerial_vpr_cl.progress import Progress, silent
 
@@ -49,12 +49,7 @@ def evaluate_store(
     """Number of the newest generation, and its errors on every bag."""
     folder = open_map(store)
     generation = GenerationStore(store).newest(grid_hash=folder.grid.hash)
-    network = load_network(
-        folder.path / "trunk.safetensors",
-        generation.path / "tail.safetensors",
-        folder.grid,
-        device=pick_device(device),
-    )
+    network = network_of(folder, generation, device=pick_device(device))
     found = []
     for bag in bags:
         mission, positions = read_for_test(bag, folder.grid)

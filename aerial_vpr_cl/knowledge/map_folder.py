@@ -21,6 +21,7 @@ from aerial_vpr_cl.files import (
     write_manifest,
 )
 from aerial_vpr_cl.geo.grid import NO_CLASS, Grid
+from aerial_vpr_cl.geo.view_kind import AS_SEEN
 from aerial_vpr_cl.progress import Progress, silent
 from aerial_vpr_cl.satellite.map_file import MAP_FILE, store_raster
 from aerial_vpr_cl.satellite.patches import PatchSettings, PatchTable, lay_patches
@@ -126,7 +127,9 @@ def open_map(store: Path, *, memory_budget_mb: int = 2048) -> MapFolder:
     if grid.hash != manifest["grid_hash"]:
         raise MapError(f"{folder / GRID_FILE}: its grid is not the one of the manifest; build the map again")
     facts = {name: value for name, value in manifest.items() if name not in ("files", "sha256", "format")}
-    return MapFolder(folder, grid, load_settings(PatchSettings, facts["settings"]), facts, memory_budget_mb)
+    # Maps that were built before there was a choice are as the paper has them.
+    settings = load_settings(PatchSettings, {"view": AS_SEEN, **facts["settings"]})
+    return MapFolder(folder, grid, settings, facts, memory_budget_mb)
 
 
 def add_files(store: Path, names: Sequence[str]) -> None:

@@ -21,6 +21,7 @@ from aerial_vpr_cl.knowledge.disposal import DisposableMission
 from aerial_vpr_cl.knowledge.failpoints import failpoint
 from aerial_vpr_cl.knowledge.generations import Generation, GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import MapFolder, open_map
+from aerial_vpr_cl.knowledge.networks import network_of
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.learning.loop import Memories, learn
 from aerial_vpr_cl.learning.methods import method_of
@@ -31,7 +32,7 @@ from aerial_vpr_cl.learning.thinning import thin
 from aerial_vpr_cl.learning.validation import Recalls, measure, refusal
 from aerial_vpr_cl.memory.buffer import Observation, ReplayBuffer
 from aerial_vpr_cl.mission.mission import Mission, read_mission
-from aerial_vpr_cl.model.checkpoint import load_network, save_tail
+from aerial_vpr_cl.model.checkpoint import save_tail
 from aerial_vpr_cl.model.devices import pick_device
 from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.progress import Progress, silent
@@ -100,11 +101,10 @@ def load_knowledge(store: GenerationStore, device: torch.device) -> Knowledge:
     """The newest sound generation with its map; every file is checked on the way."""
     folder = open_map(store.root)
     generation = store.newest(grid_hash=folder.grid.hash)
-    network = load_network(folder.path / "trunk.safetensors", generation.path / "tail.safetensors", folder.grid)
     return Knowledge(
         generation=generation,
         map=folder,
-        network=network.to(device),
+        network=network_of(folder, generation, device=device),
         buffer=ReplayBuffer.load(generation.path / "replay.h5", folder.grid.hash),
         exemplars=ExemplarMemory.load(folder.path / "exemplars.h5", folder.grid.hash),
     )
@@ -160,7 +160,7 @@ def adapt_to_mission(
     method.begin_mission(
         known.network, MissionStep(len(history) + 1, mission.name, tuple(entry["name"] for entry in history))
     )
-    recipe = recipe_of(known.network.backbone.name)
+    recipe = recipe_of(known.network.backbone.name, known.network.settings.view)
     learnt = learn(
         known.network,
         grid,

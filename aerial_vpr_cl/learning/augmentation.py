@@ -5,7 +5,7 @@ A look is what season, sun and sensor change while the ground stays: brightness,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
@@ -26,6 +26,8 @@ class Augmentation:
 
     crop_area: tuple[float, float] = (0.66, 1.0)  # share of the image's area (paper, section 5.1.3)
     crop_aspect: tuple[float, float] = (3 / 4, 4 / 3)
+    turn_sigma_deg: float = 0.0  # of a small turn about the middle, as an unsure heading makes it
+    zoom_sigma: float = 0.0  # of the logarithm of a small change of scale
     mixing: float = 0.0  # largest share of a random mixture of all channels in each
     texture: float = 0.0  # largest weight of random neighbours beside the pixel itself (random convolution)
     colour: float = 0.0  # factor of each channel within 1 ± colour
@@ -41,6 +43,10 @@ class Augmentation:
         """Whether more than the crop is random."""
         looks = (self.mixing, self.texture, self.colour, self.grey, self.tone, self.invert, self.shading)
         return any((*looks, self.contrast, self.brightness))
+
+    def uncropped(self) -> Augmentation:
+        """The same of whole images."""
+        return replace(self, crop_area=(1.0, 1.0), crop_aspect=(1.0, 1.0))
 
 
 PAPER = Augmentation()
@@ -64,6 +70,8 @@ def augment(image: Image, size_px: int, rng: np.random.Generator, how: Augmentat
     """A random view of (H, W, 3) as (size, size, 3). `turn` adds quarter turns, for the satellite side."""
     if turn:
         image = np.rot90(image, int(rng.integers(4)))
+    if how.turn_sigma_deg or how.zoom_sigma:
+        image = turn_and_zoom(image, size_px, rng, how)
     view = resize(random_crop(image, rng, how), size_px)
     return change_look(view, rng, how) if how.changes_look else view
 
@@ -125,6 +133,15 @@ def shade(values: Pixels, rng: np.random.Generator, depth: float) -> Pixels:
     coarse = rng.normal(scale=rng.uniform(0, depth), size=(SHADES, SHADES)).astype(np.float32)
     smooth = cv2.resize(coarse, values.shape[1::-1], interpolation=cv2.INTER_CUBIC)
     return values * np.exp(np.asarray(smooth, np.float32))[:, :, None]
+
+
+def turn_and_zoom(image: Image, size_px: int, rng: np.random.Generator, how: Augmentation) -> Image:
+    """A view of known heading and scale as if both were slightly wrong; what turns in is mirrored."""
+    turn, zoom = rng.normal(scale=how.turn_sigma_deg), np.exp(rng.normal(scale=how.zoom_sigma))
+    image = resize(image, size_px)
+    middle = ((size_px - 1) / 2, (size_px - 1) / 2)
+    warp = cv2.getRotationMatrix2D(middle, float(turn), float(zoom))
+    return np.asarray(cv2.warpAffine(image, warp, (size_px, size_px), borderMode=cv2.BORDER_REFLECT), np.uint8)
 
 
 def random_crop(image: Image, rng: np.random.Generator, how: Augmentation) -> Image:

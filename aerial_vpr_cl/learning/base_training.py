@@ -19,6 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from aerial_vpr_cl.errors import SettingsError, StoreError
 from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.geo.view_kind import PAPER_VIEW, ViewKind
 from aerial_vpr_cl.knowledge.failpoints import failpoint
 from aerial_vpr_cl.knowledge.generations import Generation, GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import MapFolder, add_files, open_map, remove_files
@@ -69,7 +70,7 @@ def train_base(store_path: Path, settings: BaseTrainingSettings, progress: Progr
         raise StoreError(
             f"{store_path}: has generations {store.numbers()} already; build the map into a new store to start over"
         )
-    network, recipe = build_network(folder.grid, settings, local_rank())
+    network, recipe = build_network(folder.grid, settings, local_rank(), folder.settings.view_kind)
     if (settings.batch or recipe.batch) % world:
         raise SettingsError(
             f"{settings.batch or recipe.batch} patches a step cannot be shared out evenly to {world} processes; "
@@ -98,14 +99,17 @@ def train_base(store_path: Path, settings: BaseTrainingSettings, progress: Progr
         return generation
 
 
-def build_network(grid: Grid, settings: BaseTrainingSettings, local_rank: int = 0) -> tuple[Network, Recipe]:
-    """An untrained network over the cells of a grid, on its device, with the recipe of its backbone."""
+def build_network(
+    grid: Grid, settings: BaseTrainingSettings, local_rank: int = 0, view: ViewKind = PAPER_VIEW
+) -> tuple[Network, Recipe]:
+    """An untrained network over the cells of a grid, on its device, with the recipe of its backbone and its views."""
     wanted = NetworkSettings(
-        settings.backbone, settings.aggregation, settings.input_size, salad=settings.salad
+        settings.backbone, settings.aggregation, settings.input_size, salad=settings.salad, view=view
     ).resolved()
     recipe = recipe_of(wanted.backbone)
     if settings.augmentation is not None:
         recipe = replace(recipe, augmentation=AUGMENTATIONS[settings.augmentation])
+    recipe = recipe.for_view(view)
     wanted = replace(wanted, margin=recipe.margin, scale=recipe.scale)
     device = pick_device(settings.device, local_rank)
     return Network.build(wanted, grid, weights=settings.weights, seed=settings.seed, device=device), recipe

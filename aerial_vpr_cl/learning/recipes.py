@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from aerial_vpr_cl.geo.view_kind import PAPER_VIEW, ViewKind
 from aerial_vpr_cl.learning.augmentation import PAPER, PHOTOMETRIC, Augmentation
 
 
@@ -22,6 +23,20 @@ class Recipe:
     mission_augmentation: Augmentation  # of all views while a mission is learnt
     zoom: tuple[float, float] = (1.0, 1.0)  # factor of the footprint of satellite patches, for altitudes not flown yet
     jitter: bool = False  # read satellite patches between the places and headings of the lattice, too
+    view: ViewKind = PAPER_VIEW  # north up: headings and scales within its sigmas, no crops and no quarter turns
+
+    def for_view(self, view: ViewKind) -> Recipe:
+        """The recipe for a kind of view.
+
+        North up a crop would show scales and places that no view has; what is unsure is drawn instead. Satellite
+        patches are read that way from the map, stored views are turned and zoomed.
+        """
+        if not view.is_north_up:
+            return self
+        turn, zoom = view.heading_sigma_deg, view.zoom_sigma
+        mission = replace(self.mission_augmentation.uncropped(), turn_sigma_deg=turn, zoom_sigma=zoom)
+        base = self.augmentation.uncropped()
+        return replace(self, view=view, augmentation=base, mission_augmentation=mission, zoom=(1.0, 1.0))
 
 
 PAPER_RECIPE = Recipe(
@@ -51,6 +66,6 @@ EMBEDDED_RECIPE = Recipe(
 )
 
 
-def recipe_of(backbone: str) -> Recipe:
-    """The recipe of a backbone by its timm name."""
-    return EMBEDDED_RECIPE if "efficientnet_lite" in backbone else PAPER_RECIPE
+def recipe_of(backbone: str, view: ViewKind = PAPER_VIEW) -> Recipe:
+    """The recipe of a backbone by its timm name, for a kind of view."""
+    return (EMBEDDED_RECIPE if "efficientnet_lite" in backbone else PAPER_RECIPE).for_view(view)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.geo.grid import NO_CLASS
+from aerial_vpr_cl.geo.view_kind import ViewKind
 from aerial_vpr_cl.knowledge.map_folder import MapFolder
 from aerial_vpr_cl.learning.augmentation import augment
 from aerial_vpr_cl.learning.recipes import Recipe
@@ -54,16 +55,20 @@ class SatelliteBatches:
         classes = rng.choice(grid.classes_of_group(group), self.batch)
         rows = np.array([rng.choice(self._rows_of_class[label]) for label in classes])
         centres, angles = patches.centres[rows], patches.angles_deg[rows]
-        footprints = patches.footprint_m * rng.uniform(*self.recipe.zoom, len(rows))
-        if self.recipe.jitter:
-            settings = self.folder.settings
-            angles = angles + rng.uniform(-180, 180, len(rows)) / settings.rotations
+        recipe, settings = self.recipe, self.folder.settings
+        if recipe.view.is_north_up:
+            angles, footprints = north_up_draws(recipe.view, patches.footprint_m, len(rows), rng)
+        else:
+            footprints = patches.footprint_m * rng.uniform(*recipe.zoom, len(rows))
+            if recipe.jitter:
+                angles = angles + rng.uniform(-180, 180, len(rows)) / settings.rotations
+        if recipe.jitter:
             moved = centres + rng.uniform(-0.5, 0.5, (len(rows), 2)) * settings.stride_m
             centres = np.where((grid.class_of(moved) == classes)[:, None], moved, centres)
         mine = slice(rank, None, world)
-        read_px = round(READ_MARGIN * self.size_px)
+        read_px = self.size_px if recipe.view.is_north_up else round(READ_MARGIN * self.size_px)
         images, _ = self.folder.satellite.read_patches(centres[mine], angles[mine], footprints[mine], read_px)
-        how = self.recipe.augmentation
+        how = recipe.augmentation
         places = range(rank, len(rows), world)
         views = [
             augment(image, self.size_px, np.random.default_rng([self.seed, step, place]), how)
@@ -75,18 +80,29 @@ class SatelliteBatches:
 def held_out_views(
     folder: MapFolder, size_px: int, count: int, seed: int, zoom: tuple[float, float] = (0.8, 1.25)
 ) -> LabelledViews:
-    """Unseen views of the map: anywhere, any heading, another scale; never read in training."""
+    """Unseen views of the map: anywhere, another scale, and any heading unless north is up; never read in training."""
     rng = np.random.default_rng([seed, 0, 0, 0])
     patches = folder.patches
     rows = rng.integers(len(patches), size=4 * count)
     centres = patches.centres[rows] + rng.uniform(-0.5, 0.5, (len(rows), 2)) * folder.settings.stride_m
-    angles = rng.uniform(0, 360, len(rows))
-    footprints = patches.footprint_m * rng.uniform(*zoom, len(rows))
+    view = folder.settings.view_kind
+    if view.is_north_up:
+        angles, footprints = north_up_draws(view, patches.footprint_m, len(rows), rng)
+    else:
+        angles = rng.uniform(0, 360, len(rows))
+        footprints = patches.footprint_m * rng.uniform(*zoom, len(rows))
     labels = folder.grid.class_of(centres)
     chosen = np.flatnonzero(labels != NO_CLASS)[: 2 * count]
     images, valid = folder.satellite.read_patches(centres[chosen], angles[chosen], footprints[chosen], size_px)
     whole = np.flatnonzero(valid >= 1 - folder.settings.max_nodata)[:count]
     return LabelledViews(images[whole], labels[chosen[whole]], centres[chosen[whole]])
+
+
+def north_up_draws(
+    view: ViewKind, footprint_m: float, count: int, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Headings and footprints of views that the drone's instruments turned and scaled as well as they can."""
+    return rng.normal(0, view.heading_sigma_deg, count), footprint_m * np.exp(rng.normal(0, view.zoom_sigma, count))
 
 
 def read_ahead(tasks: Iterator[Callable[[], Result]], workers: int, depth: int = 4) -> Iterator[Result]:

@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from aerial_vpr_cl.geo.camera import CameraModel
 from aerial_vpr_cl.geo.rotation import Matrix, bearing_of, from_angles, turned
+from aerial_vpr_cl.geo.view_kind import AS_SEEN, NORTH_UP
 from aerial_vpr_cl.images import squeeze
 from aerial_vpr_cl.localization.estimate import LOOKS_AWAY, OTHER_CAMERA, SEES_LITTLE, Rejection
 from aerial_vpr_cl.mission.situation import UNKNOWN_HEADING_DEG, Situation
 from aerial_vpr_cl.settings import setting
-
-NORTH_UP, AS_SEEN = "north_up", "as_seen"
 
 UNKNOWN_SCALE = 0.5
 """Relative sigma of a scale of which nothing is known but that the camera should see about the footprint."""

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from aerial_vpr_cl.errors import ModelError
 from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.geo.view_kind import PAPER_VIEW, ViewKind
 from aerial_vpr_cl.images import squeeze
 from aerial_vpr_cl.model.aggregation import AGGREGATIONS, SaladSettings, build_aggregation
 from aerial_vpr_cl.model.backbone import Backbone, build_backbone
@@ -36,6 +37,7 @@ class NetworkSettings:
     margin: float = setting(0.2, "additive angular margin, radians", low=0, high=1.5)
     scale: float = setting(100.0, "factor from cosines to logits", low=1)
     salad: SaladSettings = field(default_factory=SaladSettings)
+    view: ViewKind = field(default_factory=lambda: PAPER_VIEW)  # what it is trained on, and must be shown
 
     def resolved(self) -> NetworkSettings:
         """The same with the backbone named, if it was left to the machine."""
@@ -136,9 +138,14 @@ class Network(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         return self.scores(images)
 
+    @property
+    def sharpness(self) -> Tensor:
+        """Factor s / T from cosines to the logits of calibrated probabilities."""
+        return self.heads.scale / self.temperature
+
     def probabilities(self, scores: Tensor) -> Tensor:
         """(B, C) cosines to calibrated probabilities, softmax(s · cos / T)."""
-        return torch.softmax(scores.float() * (self.heads.scale / self.temperature), dim=-1)
+        return torch.softmax(scores.float() * self.sharpness, dim=-1)
 
     def fit_temperature(self, scores: Tensor, labels: Tensor) -> float:
         """Set T from cosines and classes of held-out images, and return it."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from aerial_vpr_cl.errors import MapError, SettingsError
 from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.geo.view_kind import AS_SEEN, NORTH_UP, PAPER_VIEW, ViewKind
 from aerial_vpr_cl.progress import Progress, silent
 from aerial_vpr_cl.satellite.pyramid import Geometry
 from aerial_vpr_cl.satellite.raster import SatelliteMap
@@ -24,7 +25,9 @@ BATCH_PLACES = 64
 """Places measured at a time, to bound memory."""
 
 FOOTPRINT_CELLS = 1.5
-STRIDE_CELLS = 0.5
+STRIDE_CELLS = {AS_SEEN: 0.5, NORTH_UP: 0.25}
+HEADINGS = {AS_SEEN: 12, NORTH_UP: 1}
+"""With 12 headings none is more than 15° from a stored one. North up needs one, and more places instead."""
 
 
 @dataclass(frozen=True)
@@ -42,21 +45,46 @@ class PatchSettings:
         low=0.0,
     )
     stride_m: float = setting(
-        0.0, "distance between patch centres in metres. 0: half a cell, which gives four places a cell", low=0.0
+        0.0,
+        "distance between patch centres in metres. 0: a quarter of a cell north up, half a cell as seen: 16 places a "
+        "cell or 4",
+        low=0.0,
     )
     rotations: int = setting(
-        12,
-        "headings per place, evenly over the circle; with 12 none is more than 15° from a stored one",
-        low=1,
-        high=360,
+        0, "headings per place, evenly over the circle. 0: one north up, 12 as seen", low=0, high=360
     )
     max_nodata: float = setting(0.05, "largest share of no-data pixels in a patch", low=0.0, high=0.99)
+    view: str = setting(
+        AS_SEEN,
+        "north_up: frames are turned, levelled and scaled by what the drone knows; as_seen: taken as they come, any "
+        "heading and scale, as in the paper",
+        choices=(NORTH_UP, AS_SEEN),
+    )
+    heading_sigma_deg: float = setting(
+        ViewKind.heading_sigma_deg, "north_up: error of headings in flight that is trained for", low=0.0, high=45.0
+    )
+    zoom_sigma: float = setting(
+        ViewKind.zoom_sigma, "north_up: relative error of scale in flight that is trained for", low=0.0, high=0.5
+    )
+
+    @property
+    def view_kind(self) -> ViewKind:
+        """Which views a network of this map is trained on."""
+        if self.view == AS_SEEN:
+            return PAPER_VIEW
+        return ViewKind(self.view, self.heading_sigma_deg, self.zoom_sigma)
 
     def __post_init__(self) -> None:
         if not self.footprint_m:
             object.__setattr__(self, "footprint_m", FOOTPRINT_CELLS * self.cell_side_m)
         if not self.stride_m:
-            object.__setattr__(self, "stride_m", STRIDE_CELLS * self.cell_side_m)
+            object.__setattr__(self, "stride_m", STRIDE_CELLS[self.view] * self.cell_side_m)
+        if not self.rotations:
+            object.__setattr__(self, "rotations", HEADINGS[self.view])
+        if self.rotations > 1 and self.view_kind.is_north_up:
+            raise SettingsError(
+                f"{self.rotations} headings per place make no north-up views; leave rotations out, or choose as_seen"
+            )
         if self.stride_m > self.cell_side_m:
             raise SettingsError(
                 f"stride_m is {self.stride_m:g}; it must be at most the cell side of {self.cell_side_m:g} m, "
