@@ -9,6 +9,7 @@ from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.images import decode_compressed
 from aerial_vpr_cl.localization.estimate import REASONS, Estimate, Rejection
 from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings
+from aerial_vpr_cl.mission.photo import PhotoSettings, situation_of
 from aerial_vpr_cl.model.devices import pick_device
 from aerial_vpr_cl.settings import add_arguments as add_settings
 from aerial_vpr_cl.settings import from_arguments
@@ -16,7 +17,10 @@ from aerial_vpr_cl.settings import from_arguments
 HELP = """Name where images were taken, by the newest generation of a store.
 
 Prints latitude, longitude, the radius in metres that holds the true position with 95 % probability, and the confidence:
-the probability of the cell and its neighbours. JPEG, PNG or TIFF of any size; grey and 16-bit thermal images too."""
+the probability of the cell and its neighbours. JPEG, PNG or TIFF of any size; grey and 16-bit thermal images too.
+
+Heading, height and field of view are read from the photos of drones that write them (DJI's XMP, EXIF); options go
+before. A network for north-up views that is told no heading tries all, which takes as many times as long."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,22 +29,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("images", type=Path, nargs="+", metavar="IMAGE", help="image files")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
     add_settings(parser, LocalizerSettings, skip=["top_k"])
+    add_settings(parser, PhotoSettings)
 
 
 def run(args: argparse.Namespace) -> None:
     """Print one line per image."""
-    settings = from_arguments(args, LocalizerSettings)
+    settings, known = from_arguments(args, LocalizerSettings), from_arguments(args, PhotoSettings)
     localizer = Localizer.open(args.store, device=pick_device(args.device))
     width = max(len(str(path)) for path in args.images)
     print(f"{'image':{width}}  {'latitude':>11}  {'longitude':>12}  {'radius_m':>8}  confidence")
     for path in args.images:
         try:
-            image = decode_compressed(path.read_bytes())
+            data = path.read_bytes()
+            image = decode_compressed(data)
         except OSError as error:
             raise MissionError(f"{path}: cannot be read: {error.strerror}") from None
         except MissionError as error:
             raise MissionError(f"{path}: {error}") from None
-        print(f"{path!s:{width}}  {describe(localizer.localize(image, settings), localizer)}")
+        situation = situation_of(data, image.shape[1], image.shape[0], known)
+        print(f"{path!s:{width}}  {describe(localizer.localize(image, settings, situation), localizer)}")
 
 
 def describe(answer: Estimate | Rejection, localizer: Localizer) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,6 +13,9 @@ from aerial_vpr_cl.geo.grid import Grid
 
 NEIGHBOUR_CELLS = 1.5
 """Cells whose centre is at most this many cell sides from the best one's are the same place: itself and its ring."""
+
+RADIUS_SIGMAS = math.sqrt(-2.0 * math.log(0.05))
+"""Radius of the circle that holds 95 % of a round Gaussian."""
 
 NOT_FINITE = "scores not finite"
 LOW_CONFIDENCE = "low confidence"
@@ -42,6 +46,19 @@ class Estimate:
     confidence: float  # probability of the best cell and its ring of neighbours
     cells: NDArray[np.int64]  # (k,) the most probable cells, best first
     probabilities: NDArray[np.float64]  # (k,) of those cells
+    turn_deg: float = 0.0  # clockwise, what the stated heading is off by where others were tried
+
+    def seen_from(self, offset_m: NDArray[np.float64], turn_deg: float, sigma_m: float) -> Estimate:
+        """Where the drone is, if this is where its view lies: `offset_m` away, turned, and unsure by sigma."""
+        cos, sin = math.cos(math.radians(turn_deg)), math.sin(math.radians(turn_deg))
+        east, north = offset_m
+        return replace(
+            self,
+            position=self.position - [east * cos + north * sin, north * cos - east * sin],
+            covariance=self.covariance + np.eye(2) * sigma_m**2,
+            radius_m=math.hypot(self.radius_m, RADIUS_SIGMAS * sigma_m),
+            turn_deg=turn_deg,
+        )
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,11 @@ from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.knowledge.draft import Generation
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import open_map
+from aerial_vpr_cl.knowledge.networks import network_of
 from aerial_vpr_cl.localization.estimate import BLANK_IMAGE, LOW_CONFIDENCE, Estimate, Estimator, Rejection
-from aerial_vpr_cl.model.checkpoint import load_network, load_tail, read_identity
+from aerial_vpr_cl.localization.turned_views import CellAnswer, turned_images, turns_to_try
+from aerial_vpr_cl.localization.view import View, ViewSettings, make_view
+from aerial_vpr_cl.mission.situation import Situation
 from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.settings import setting
 
@@ -40,9 +43,12 @@ class LocalizerSettings:
 class Localizer:
     """One generation, ready to answer. Not changed once made: to learn of a newer one, make another with `open`."""
 
-    def __init__(self, network: Network, generation: Generation | None = None) -> None:
+    def __init__(
+        self, network: Network, generation: Generation | None = None, *, footprint_m: float = ViewSettings.footprint_m
+    ) -> None:
         self.network = network.eval()
         self.generation = generation
+        self.view_settings = ViewSettings(network.settings.view.kind, footprint_m, network.input_size)
         self.estimator = Estimator(network.grid)
 
     @classmethod
@@ -53,13 +59,8 @@ class Localizer:
         """
         folder = open_map(store)
         generation = GenerationStore(store).newest(grid_hash=(previous.grid if previous else folder.grid).hash)
-        tail = generation.path / "tail.safetensors"
-        if previous is not None and _same_trunk(tail, previous.network):
-            network = previous.network.copy_living_parts()
-            load_tail(tail, network)
-        else:
-            network = load_network(folder.path / "trunk.safetensors", tail, folder.grid, device=device)
-        return cls(network, generation)
+        network = network_of(folder, generation, device=device, previous=previous.network if previous else None)
+        return cls(network, generation, footprint_m=folder.settings.footprint_m)
 
     @property
     def grid(self) -> Grid:
@@ -69,23 +70,45 @@ class Localizer:
     def warm_up(self) -> None:
         """Answer once for nobody, so that the first frame does not wait for memory and kernels."""
         side = self.network.input_size
-        self.probabilities(np.zeros((side, side, 3), np.uint8))
+        view = self.view_of(np.zeros((side, side, 3), np.uint8))
+        assert isinstance(view, View)
+        self.cells(view)
+
+    def view_of(self, image: NDArray[np.uint8], situation: Situation | None = None) -> View | Rejection:
+        """What the network is to be shown of (H, W, 3) uint8 RGB of any size, by what is known of it."""
+        return make_view(image, situation or Situation(), self.view_settings)
 
     @torch.inference_mode()
-    def probabilities(self, image: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """(C,) calibrated probabilities of the cells for (H, W, 3) uint8 RGB of any size."""
-        scores = self.network.scores(self.network.preprocess([image]))
-        return self.network.probabilities(scores)[0].cpu().numpy()
+    def cells(self, view: View) -> CellAnswer:
+        """Calibrated probabilities of the cells; where the heading is unknown, of turns and cells, in one batch."""
+        network = self.network
+        turns, priors = turns_to_try(view.heading_sigma_deg, network.settings.view)
+        scores = network.scores(network.preprocess(turned_images(view, turns)))
+        # As if each turn had cells of its own: one softmax over all of them, weighted by what was known before.
+        logits = scores.float() + torch.log(torch.as_tensor(priors)).to(scores)[:, None] / network.sharpness
+        joint = network.probabilities(logits.flatten()).reshape(scores.shape)
+        return CellAnswer(turns, joint.cpu().numpy())
 
-    def localize(self, image: NDArray[np.uint8], settings: LocalizerSettings | None = None) -> Estimate | Rejection:
+    def localize(
+        self,
+        image: NDArray[np.uint8],
+        settings: LocalizerSettings | None = None,
+        situation: Situation | None = None,
+    ) -> Estimate | Rejection:
         """Where (H, W, 3) uint8 RGB was taken, or why that cannot be said."""
         settings = settings or LocalizerSettings()
         if is_blank(image):
             return Rejection(BLANK_IMAGE)
-        estimate = self.estimator.estimate(self.probabilities(image), settings.top_k)
-        if isinstance(estimate, Estimate) and estimate.confidence < settings.min_confidence:
+        view = self.view_of(image, situation)
+        if isinstance(view, Rejection):
+            return view
+        answer = self.cells(view)
+        estimate = self.estimator.estimate(answer.probabilities, settings.top_k)
+        if isinstance(estimate, Rejection):
+            return estimate
+        if estimate.confidence < settings.min_confidence:
             return Rejection(LOW_CONFIDENCE, estimate.confidence)
-        return estimate
+        return estimate.seen_from(view.offset_m, answer.turn_of(estimate.cell), view.offset_sigma_m)
 
 
 def is_blank(image: NDArray[np.uint8]) -> bool:
@@ -93,7 +116,3 @@ def is_blank(image: NDArray[np.uint8]) -> bool:
     rows, columns = (max(1, side // 64) for side in image.shape[:2])
     _, deviations = cv2.meanStdDev(np.ascontiguousarray(image[::rows, ::columns]))
     return bool(deviations.max() < BLANK_CONTRAST)
-
-
-def _same_trunk(tail: Path, network: Network) -> bool:
-    return read_identity(tail, "tail").get("trunk_fingerprint") == network.backbone.trunk.fingerprint
