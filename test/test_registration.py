@@ -25,7 +25,7 @@ def satellite(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ground(satellite):
-    return MapOrientation.of(satellite)
+    return MapOrientation.of([satellite])
 
 
 def error_m(registration, truth):
@@ -133,7 +133,7 @@ def test_no_data_never_attracts(tmp_path):
     """A hole and the map's border: their edges are no gradients, and nothing is said of places above them."""
     image = painted_ground()
     image[120:240, 150:290] = 0
-    holed = MapOrientation.of(painted_map(tmp_path, image, nodata=0))
+    holed = MapOrientation.of([painted_map(tmp_path, image, nodata=0)])
     level = holed.levels[0]
     hole = level.window(64, 80, 50, 60)
     assert not hole.known.any() and not hole.planes.any()

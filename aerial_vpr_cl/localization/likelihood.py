@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.special
 from numpy.typing import NDArray
 
 Z_STEP = 0.05
@@ -12,35 +13,49 @@ Z_LOW, Z_HIGH = -8.0, 60.0
 
 MAX_LOG_RATIO = 300.0
 
+TAIL_START = 3.5
+"""Score from which wrong ground is rarer only exponentially."""
+
+SPREAD = 1.2
+"""Deviation of z around ρ·z_max: that of chance, and some for ρ being one of a few values."""
+
+HOPELESS_Z = 2.0
+"""Score below which the right ground cannot be told from any other."""
+
+RHO_VALUES = 13
+LEAST_BEYOND = 20
+"""Scores in the tail below which its rate cannot be measured."""
+
+LEAST_HOPELESS = 0.05
+"""Share of hopeless views that no fit goes below: simulated change is not all that happens to ground."""
+
 
 @dataclass(frozen=True)
 class MatchLikelihood:
     """Distributions of the score z (in deviations of chance) on wrong ground and on the right one.
 
-    On wrong ground z is Gaussian with an exponential tail: other places of a map resemble each other more than chance
-    would have it. On the right ground z lies around ρ·z_max, where z_max is what the view would score on itself and ρ,
-    what season, sun and change leave of it, is spread evenly over a range; a share of views is hopeless and scores
-    there as anywhere.
+    On wrong ground z is Gaussian with an exponential tail: places of a map resemble each other more than chance would
+    have it. On the right ground z lies around ρ·z_max, where z_max is what the view would score on itself and ρ is what
+    season, sun and change leave of it; a share of views is hopeless and scores there as anywhere.
+    The defaults are for a map on which nothing was fitted.
     """
 
-    null_sigma: float = 1.0
-    tail_start: float = 3.0
-    tail_rate: float = 2.6  # e-folds per unit of z beyond tail_start
-    rho: tuple[float, ...] = tuple(np.linspace(0.1, 0.8, 15).round(3).tolist())  # equally likely
-    spread: float = 1.2  # deviation of z around ρ·z_max
+    null_sigma: float = 1.05
+    tail_rate: float = 3.0  # e-folds per unit of z beyond TAIL_START
+    rho: tuple[float, ...] = tuple(np.linspace(0.08, 0.8, 13).round(2).tolist())  # equally likely
     hopeless: float = 0.05
 
     def log_null(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Log density of z on wrong ground."""
-        core = -0.5 * (np.minimum(z, self.tail_start) / self.null_sigma) ** 2
-        tail = self.tail_rate * np.maximum(z - self.tail_start, 0.0)
+        core = -0.5 * (np.minimum(z, TAIL_START) / self.null_sigma) ** 2
+        tail = self.tail_rate * np.maximum(z - TAIL_START, 0.0)
         return core - tail - np.log(self.null_sigma * np.sqrt(2.0 * np.pi))
 
     def log_ratio(self, z: NDArray[np.float64], z_max: float) -> NDArray[np.float64]:
         """Log of p(z | right ground) / p(z | wrong ground); never falls as z grows."""
         z = np.asarray(z, np.float64)
         middles = np.array(self.rho) * z_max
-        on_truth = -0.5 * ((z[..., None] - middles) / self.spread) ** 2 - np.log(self.spread * np.sqrt(2.0 * np.pi))
+        on_truth = -0.5 * ((z[..., None] - middles) / SPREAD) ** 2 - np.log(SPREAD * np.sqrt(2.0 * np.pi))
         ratio = np.logaddexp.reduce(on_truth, axis=-1) - np.log(len(middles)) - self.log_null(z)
         return np.logaddexp(np.log(self.hopeless), np.log1p(-self.hopeless) + ratio)
 
@@ -49,6 +64,23 @@ class MatchLikelihood:
         z = np.arange(Z_LOW, Z_HIGH, Z_STEP)
         log_ratio = np.maximum.accumulate(self.log_ratio(z, z_max))
         return np.exp(np.minimum(log_ratio, MAX_LOG_RATIO))
+
+
+def fit(right: NDArray[np.float64], z_max: NDArray[np.float64], wrong: NDArray[np.float64]) -> MatchLikelihood:
+    """The likelihood that (n,) scores on the right ground, with what was possible, and (m,) on wrong ground show."""
+    beyond = wrong[wrong > TAIL_START]
+    # Chance has deviation one by construction; what counts is how often wrong ground comes near to being taken.
+    sigma = TAIL_START / scipy.special.ndtri(1.0 - max(len(beyond), 1) / len(wrong)) if len(beyond) else 1.0
+    sigma = float(np.clip(sigma, 1.0, 2.0))
+    rate = 1.0 / float((beyond - TAIL_START).mean()) if len(beyond) >= LEAST_BEYOND else TAIL_START / sigma**2
+    hopeful = right > HOPELESS_Z
+    rho = np.quantile(right[hopeful] / z_max[hopeful], (np.arange(RHO_VALUES) + 0.5) / RHO_VALUES)
+    return MatchLikelihood(
+        null_sigma=sigma,
+        tail_rate=float(np.clip(rate, 1.0, TAIL_START / sigma**2)),
+        rho=tuple(rho.tolist()),
+        hopeless=float(max(LEAST_HOPELESS, 1.0 - hopeful.mean())),
+    )
 
 
 def look_up(table: NDArray[np.float64], z: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
 
-from aerial_vpr_cl.knowledge.map_folder import MapFolder
 from aerial_vpr_cl.localization.likelihood import MatchLikelihood
 from aerial_vpr_cl.localization.orientation import BLUR_PX, LOCAL_MEAN_M, orientation, smooth
 from aerial_vpr_cl.satellite.raster import SatelliteMap
@@ -28,7 +28,7 @@ GAIN = 100.0
 
 UNKNOWN = np.int8(-128)
 
-COVARIANCE_LAGS = 64
+COVARIANCE_LAGS = 48
 """Pixels up to which the channel's covariance is measured; what is farther apart counts as unrelated."""
 
 COVARIANCE_TILES = 36
@@ -61,6 +61,7 @@ class OrientationLevel:
     width: int
     source: TileSource
     covariance: NDArray[np.float32] = field(default_factory=lambda: np.zeros((3, 1, 1), np.float32))
+    likelihood: MatchLikelihood = field(default_factory=MatchLikelihood)  # what a score on this level is worth
     _tiles: OrderedDict[tuple[int, int], Tile] = field(default_factory=OrderedDict, repr=False)
     _spectra: dict[int, NDArray[np.complex64]] = field(default_factory=dict, repr=False)
 
@@ -105,32 +106,17 @@ class OrientationLevel:
 
 @dataclass(frozen=True, eq=False)
 class MapOrientation:
-    """All levels, coarse to fine, and what a match on this map is worth."""
+    """The map's channel: all its levels, coarse to fine."""
 
     levels: tuple[OrientationLevel, ...]
-    likelihood: MatchLikelihood
 
     @classmethod
-    def of(cls, satellite: SatelliteMap, likelihood: MatchLikelihood | None = None) -> MapOrientation:
-        """The channel of a raster, made tile by tile when a tile is first asked for."""
-        levels = tuple(make_level(satellite, step) for step in steps_for(satellite.resolution_m))
-        return cls(levels, likelihood or MatchLikelihood())
+    def of(cls, rasters: Sequence[SatelliteMap]) -> MapOrientation:
+        """The channel of a raster, or the mean channel of several dates; tiles are made when first asked for.
 
-    @classmethod
-    def open(cls, folder: MapFolder) -> MapOrientation:
-        """The channel of a store's map."""
-        return cls.of(folder.satellite)
-
-    @property
-    def bounds(self) -> tuple[float, float, float, float]:
-        """West, south, east, north of the coarsest level, in metres."""
-        level = self.levels[0]
-        return (
-            level.west,
-            level.north - level.height * level.step_m,
-            level.west + level.width * level.step_m,
-            level.north,
-        )
+        The first raster gives extent and pixel sizes.
+        """
+        return cls(tuple(make_level(rasters, step) for step in steps_for(rasters[0].resolution_m)))
 
 
 def steps_for(resolution_m: float) -> list[float]:
@@ -138,18 +124,34 @@ def steps_for(resolution_m: float) -> list[float]:
     return [step for step in STEPS_M if step >= 0.95 * resolution_m] or [resolution_m]
 
 
-def make_level(satellite: SatelliteMap, step_m: float, source: TileSource | None = None) -> OrientationLevel:
-    """The level of a raster with its covariance measured; from `source` where the tiles exist already."""
-    west, south, east, north = satellite.bounds
+def make_level(rasters: Sequence[SatelliteMap], step_m: float) -> OrientationLevel:
+    """A level whose tiles are made from rasters, with its covariance measured."""
+    west, south, east, north = rasters[0].bounds
     coarsest = max(step_m, STEPS_M[0])
     left, top = math.floor(west / coarsest) * coarsest, math.ceil(north / coarsest) * coarsest
     height, width = math.ceil((top - south) / step_m), math.ceil((east - left) / step_m)
-    source = source or raster_tiles(satellite, step_m, left, top)
+    source = tiles_of(rasters, step_m, left, top)
     bare = OrientationLevel(step_m, left, top, height, width, source)
-    return OrientationLevel(step_m, left, top, height, width, source, measure_covariance(bare), bare._tiles)
+    return dataclasses.replace(bare, covariance=measure_covariance(bare))
 
 
-def raster_tiles(satellite: SatelliteMap, step_m: float, west: float, north: float) -> TileSource:
+def tiles_of(rasters: Sequence[SatelliteMap], step_m: float, west: float, north: float) -> TileSource:
+    """Tiles of one raster, or the mean of several dates' over those that know the ground: what lasts stays."""
+    sources = [_raster_tiles(raster, step_m, west, north) for raster in rasters]
+    if len(sources) == 1:
+        return sources[0]
+
+    def make(row: int, column: int) -> Tile:
+        codes = np.stack([source(row, column) for source in sources])
+        known = codes[..., :1] != UNKNOWN
+        total = np.where(known, codes, np.int8(0)).sum(axis=0, dtype=np.float32)
+        count = known.sum(axis=0)
+        return np.where(count > 0, np.rint(total / np.maximum(count, 1)), UNKNOWN).astype(np.int8)
+
+    return make
+
+
+def _raster_tiles(satellite: SatelliteMap, step_m: float, west: float, north: float) -> TileSource:
     """A source that makes tiles from the raster, with enough around each that they meet without a seam."""
     margin = math.ceil(3.0 * LOCAL_MEAN_M / step_m) + 4
     side = TILE_PX + 2 * margin

@@ -87,10 +87,10 @@ def register(
 ) -> Registration:
     """Lay a view on the map; `where` are windows of possible positions of the drone, None: the whole map."""
     settings = settings or RegistrationSettings()
-    levels, likelihood = map_orientation.levels, map_orientation.likelihood
+    levels = map_orientation.levels
     fitting = [level for level in levels if view.footprint_m >= TEMPLATE_PX * level.step_m]
     level = fitting[0] if fitting else levels[-1]
-    stage, spread = Stage(view, level, likelihood), Spread.of(view, level.step_m)
+    stage, spread = Stage(view, level), Spread.of(view, level.step_m)
     hypotheses = spread.all()
     patches = [stage.lay(hypotheses, *window) for window in lattice_windows(level, where)]
     sigma_m = math.hypot(settings.map_sigma_m, view.offset_sigma_m)
@@ -99,7 +99,7 @@ def register(
     finer = [other for other in levels if other.step_m < level.step_m]
     refined = []
     if finer:
-        stage = Stage(view, finer[0], likelihood)
+        stage = Stage(view, finer[0])
         for patch, row, column in _peaks(patches, settings.refined_peaks):
             refined.append(_refine(patch, row, column, stage, spread, sigma_m))
     surfaces = [_surface(patch) for patch in patches]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from aerial_vpr_cl.localization.correlation import Window, null_sigma
 from aerial_vpr_cl.localization.hypotheses import Hypothesis
-from aerial_vpr_cl.localization.likelihood import MatchLikelihood, look_up
+from aerial_vpr_cl.localization.likelihood import look_up
 from aerial_vpr_cl.localization.map_orientation import OrientationLevel
 from aerial_vpr_cl.localization.template import Template, TemplateMaker
 from aerial_vpr_cl.localization.view import View
@@ -50,13 +50,13 @@ class Patch:
 class Stage:
     """A view at one pixel size: its templates are made once and laid on window after window."""
 
-    def __init__(self, view: View, level: OrientationLevel, likelihood: MatchLikelihood) -> None:
+    def __init__(self, view: View, level: OrientationLevel) -> None:
         self.level = level
         self._maker = TemplateMaker(view, level.step_m)
         self._templates: dict[tuple[float, float], tuple[Template, float]] = {}
         middle, sigma = self._template(Hypothesis())
         self.z_max = middle.energy / sigma if sigma > 0.0 else 0.0
-        self._table = likelihood.table(self.z_max)
+        self._table = level.likelihood.table(self.z_max)
 
     def lay(self, hypotheses: Sequence[Hypothesis], top: int, left: int, height: int, width: int) -> Patch:
         """Ratios of the drone positions of a window, in rows and columns of the level's lattice."""

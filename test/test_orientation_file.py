@@ -1,0 +1,89 @@
+"""The map's orientation channel is kept beside the map, and what is kept equals what is made."""
+
+import logging
+
+import numpy as np
+import pytest
+from registration_support import PIXEL_M, painted_ground
+from synthetic_rasters import write_raster
+
+from aerial_vpr_cl.knowledge.map_folder import build_map, open_map
+from aerial_vpr_cl.localization.map_orientation import TILE_PX, MapOrientation
+from aerial_vpr_cl.localization.orientation_file import ORIENTATION_FILE, open_orientation
+from aerial_vpr_cl.satellite.patches import PatchSettings
+from aerial_vpr_cl.satellite.raster import SatelliteMap
+
+SETTINGS = PatchSettings(cell_side_m=200.0, rotations=1)
+
+
+@pytest.fixture
+def store(tmp_path):
+    build_map(write_raster(tmp_path / "a.tif", painted_ground(), pixel=PIXEL_M), tmp_path / "store", SETTINGS)
+    return tmp_path / "store"
+
+
+def whole(level):
+    return level.window(-3, -3, level.height + 6, level.width + 6)
+
+
+def test_the_kept_channel_equals_the_made_one(store):
+    first, again = open_orientation(open_map(store)), open_orientation(open_map(store))
+    made = MapOrientation.of([open_map(store).satellite])
+    assert [level.step_m for level in again.levels] == [level.step_m for level in made.levels] == [10.0, 5.0]
+    for kept, fresh, fitted in zip(again.levels, made.levels, first.levels):
+        assert np.array_equal(whole(kept).planes, whole(fresh).planes)
+        assert np.array_equal(whole(kept).known, whole(fresh).known)
+        assert np.allclose(kept.covariance, fresh.covariance, rtol=2e-3, atol=1e-4)
+        assert kept.likelihood == fitted.likelihood
+
+
+def test_a_channel_of_another_map_or_a_damaged_one_is_made_again(store, tmp_path, caplog):
+    first = open_orientation(open_map(store))
+    other = write_raster(tmp_path / "b.tif", painted_ground(seed=7), pixel=PIXEL_M)
+    build_map(other, store, SETTINGS)  # nothing was learnt yet, so the raster may be replaced
+    second = open_orientation(open_map(store))
+    assert not np.array_equal(whole(first.levels[1]).planes, whole(second.levels[1]).planes)
+    path = store / "map" / ORIENTATION_FILE
+    path.write_bytes(path.read_bytes()[:3000])
+    with caplog.at_level(logging.WARNING):
+        third = open_orientation(open_map(store))
+    assert "damaged" in caplog.text
+    assert np.array_equal(whole(third.levels[0]).planes, whole(second.levels[0]).planes)
+
+
+def test_a_store_that_cannot_be_written_still_has_a_channel(store, caplog):
+    path = store / "map" / ORIENTATION_FILE
+    path.mkdir()  # cannot be replaced by a file, whoever runs this
+    with caplog.at_level(logging.WARNING):
+        channel = open_orientation(open_map(store))
+    assert "made again at every start" in caplog.text
+    assert whole(channel.levels[0]).known.any()
+
+
+def test_tiles_meet_without_a_seam_and_few_are_held(tmp_path):
+    """A map of many tiles, at their joints: the same as one tile laid across."""
+    image = np.tile(painted_ground(), (4, 3, 1))
+    satellite = SatelliteMap.open(write_raster(tmp_path / "a.tif", image, pixel=PIXEL_M))
+    level = MapOrientation.of([satellite]).levels[1]
+    assert level.tiles == (3, 3)
+    across = level.window(TILE_PX - 40, TILE_PX - 40, 80, 80)
+    # The ground repeats every 340 × 420 pixels, so the same window lies there again inside a tile.
+    inside = level.window(TILE_PX - 40 - 340, TILE_PX - 40 - 420, 80, 80)
+    assert np.allclose(across.planes, inside.planes, atol=0.021)
+
+
+def test_the_mean_of_two_dates_keeps_what_both_show(tmp_path):
+    """Edges that only one date has fade to half; what one date does not know is taken from the other."""
+    one = painted_ground()
+    two = one.copy()
+    two[100:160, 100:160] = 120  # a wood that was felled, say
+    two[200:300, 200:300] = 0
+    dates = [
+        SatelliteMap.open(write_raster(tmp_path / f"{n}.tif", image, pixel=PIXEL_M, nodata=0))
+        for n, image in enumerate([one, two])
+    ]
+    alone, both = (MapOrientation.of(rasters).levels[1] for rasters in (dates[:1], dates))
+    felled = [np.abs(level.window(110, 110, 40, 40).planes).mean() for level in (alone, both)]
+    assert felled[1] == pytest.approx(felled[0] / 2, rel=0.05)
+    assert np.allclose(alone.window(210, 210, 80, 80).planes, both.window(210, 210, 80, 80).planes, atol=0.011)
+    assert both.window(200, 200, 100, 100).known.all()
