@@ -12,15 +12,22 @@ import numpy as np
 import pytest
 from crash_support import environment
 from mission_support import GRID, START_NS, fly, jpeg, picture, place, stamp
+from rclpy.serialization import serialize_message
+from sensor_msgs.msg import Range
 
 from aerial_vpr_cl.errors import MissionError
+from aerial_vpr_cl.geo.rotation import heading_of
 from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.mission.bag_reader import open_bag
 from aerial_vpr_cl.mission.gnss import Fix, GnssGates
 from aerial_vpr_cl.mission.messages import NAV_SAT_FIX, deserialize, nav_sat_fix
-from aerial_vpr_cl.mission.mission import read_mission
+from aerial_vpr_cl.mission.mission import read_flight, read_mission
 from aerial_vpr_cl.mission.open_mission import RECORDING_PREFIX, TOO_CLOSE, encode_frame, recover
+from aerial_vpr_cl.mission.readings import CameraReading, HeightReading, ImuReading, OdometryReading
 from aerial_vpr_cl.mission.recorder import MOST_IMAGES, TOO_MANY, MissionRecorder
 from aerial_vpr_cl.mission.recorder_settings import RecorderSettings
+from aerial_vpr_cl.mission.sensor_messages import RANGE
+from aerial_vpr_cl.mission.sensor_settings import SensorSettings
 from aerial_vpr_cl.mission.speed import FlightDetector, SpeedMeter
 
 LIMIT_S = 30.0
@@ -87,7 +94,7 @@ def test_a_fix_with_a_negative_second_takes_the_time_it_was_received(tmp_path):
     assert Fix.from_message(message, START_NS).stamp_ns == START_NS
 
 
-def test_frames_with_faulty_gnss_are_not_recorded_and_the_others_are_those_of_the_reader(tmp_path):
+def test_frames_with_faulty_gnss_are_recorded_for_labels_of_another_kind_and_the_reader_refuses_them(tmp_path):
     def fix(seconds):
         if 5.0 <= seconds < 9.0:
             return fix_at(seconds, latitude=float("nan"))
@@ -99,7 +106,115 @@ def test_frames_with_faulty_gnss_are_not_recorded_and_the_others_are_those_of_th
     kept = {round((value - START_NS) / 1e9) for value in read_mission(path, GRID).stamps_ns}
     assert kept == set(range(20)) - {5, 6, 7, 8, 12, 13, 14, 15}
     # A frame just after the last good fix is left to the reader: had no fix followed, it would be good.
-    assert 6 <= sum(recorder.status.refused.values()) <= 8
+    assert 6 <= recorder.status.without_fix <= 8 and recorder.status.refused == {}
+    flight = read_flight(path, GRID)
+    assert len(flight) == 20 and np.isnan(flight.positions[[6, 7, 13, 14]]).all()
+
+
+def test_a_flight_that_is_jammed_from_start_to_end_is_recorded(tmp_path):
+    path, recorder = record(tmp_path / "m", fix=lambda seconds: fix_at(seconds, status=-1))
+    assert (recorder.status.frames, recorder.status.without_fix) == (20, 20)
+    assert len(read_flight(path, GRID)) == 20
+
+
+def test_frames_that_gnss_puts_off_the_map_are_not_recorded(tmp_path):
+    path, recorder = record(
+        tmp_path / "m", fix=lambda seconds: fix_at(seconds + 1000.0)._replace(stamp_ns=stamp(seconds))
+    )
+    assert path is None and recorder.status.refused == {"outside map": 20}
+
+
+EAST = (0.0, 0.0, 0.0, 1.0)
+CAMERA = CameraReading(stamp(0), 640, 480, 500.0, 500.0, 319.5, 239.5)
+
+
+def test_what_the_drone_knows_is_recorded_with_the_frames_and_read_again(tmp_path):
+    noted = SensorSettings(mount_forward_deg=15.0)
+    recorder = MissionRecorder(tmp_path / "m", GRID, ALL, sensors=noted)
+    recorder.offer_reading(CAMERA)  # some cameras send it once
+    recorder.start().result(LIMIT_S)
+    for tenth in range(100):
+        time = tenth / 10
+        recorder.offer_reading(ImuReading(stamp(time), EAST, 3.0, 2.0))
+        height = Range(range=float(120.0 + time), min_range=1.0, max_range=500.0)
+        height.header.stamp.sec, height.header.stamp.nanosec = divmod(stamp(time), 10**9)
+        recorder.offer_reading(HeightReading.from_message(height), RANGE, bytes(serialize_message(height)))
+        recorder.offer_reading(OdometryReading(stamp(time), (20.0 * time, 0.0, 0.0), EAST))
+        if tenth % 10 == 0:
+            recorder.offer_fix(fix_at(time))
+            recorder.offer_image(stamp(time), jpeg(tenth // 10))
+        pace(recorder)
+    path = recorder.stop().result(LIMIT_S)
+    recorder.close()
+    frames = read_mission(path, GRID).frames
+    assert len(frames) == 10
+    for second, frame in enumerate(frames):
+        situation = frame.situation
+        assert heading_of(situation.rotation) == pytest.approx(90.0 + GRID.north_deg)
+        assert situation.height_m == pytest.approx(120.0 + second)
+        # The recorded frame is smaller than what the calibration is of.
+        assert situation.camera.width_px == 64 and situation.camera.fx == pytest.approx(50.0)
+        np.testing.assert_allclose(situation.mount, noted.mount)
+        if second:
+            np.testing.assert_allclose(frame.motion.forward_left_m, [20.0, 0.0], atol=1e-6)
+
+
+def test_readings_are_thinned_to_their_rate_each_instrument_by_itself(tmp_path):
+    recorder = MissionRecorder(tmp_path / "m", GRID, RecorderSettings(mode="service", sensor_rate_hz=10.0))
+    recorder.start().result(LIMIT_S)
+    recorder.offer_image(stamp(0), jpeg(0))
+    for step in range(1600):
+        time = stamp(step / 400)  # an IMU at 400 Hz
+        recorder.offer_reading(ImuReading(time, EAST))
+        recorder.offer_reading(CAMERA._replace(stamp_ns=time))
+        if step % 8 == 0:
+            recorder.offer_reading(OdometryReading(time, (0.0, 0.0, 0.0), EAST))
+        pace(recorder)
+    recorder.offer_reading(CAMERA._replace(stamp_ns=stamp(4), fx=501.0))
+    path = recorder.stop().result(LIMIT_S)
+    recorder.close()
+    counts = open_bag(path).counts
+    assert 36 <= counts["/imu"] <= 45 and 30 <= counts["/odometry"] <= 45
+    assert counts["/camera/camera_info"] == 2  # once, and when it changed
+
+
+def test_readings_of_another_clock_are_filed_where_they_came(tmp_path):
+    recorder = MissionRecorder(tmp_path / "m", GRID, ALL)
+    recorder.start().result(LIMIT_S)
+    recorder.offer_reading(ImuReading(5 * 10**8, EAST))  # its clock counts from its own start
+    for second in range(5):
+        recorder.offer_fix(fix_at(second))
+        recorder.offer_image(stamp(second), jpeg(second))
+        recorder.offer_reading(ImuReading((second + 1) * 10**9, EAST))
+    path = recorder.stop().result(LIMIT_S)
+    recorder.close()
+    mission = read_mission(path, GRID)
+    assert len(mission) == 5 and not any(frame.situation.heading_known for frame in mission.frames)
+    received = [raw.received_ns for raw in open_bag(path).messages("/imu")]
+    assert len(received) == 6 and min(received) == stamp(0)
+
+
+def test_a_jammed_drone_starts_and_stops_recording_by_its_odometry(tmp_path):
+    recorder = MissionRecorder(tmp_path / "m", GRID, RecorderSettings(mode="auto", stop_after_s=5.0))
+    seen = []
+    for second in range(60):
+        flown = min(max(second - 10, 0), 20)  # stands for 10 s, flies for 20 s, stands
+        recorder.offer_fix(fix_at(0, status=-1)._replace(stamp_ns=stamp(second)))
+        recorder.offer_reading(OdometryReading(stamp(second), (15.0 * flown, 0.0, 0.0), EAST))
+        recorder.offer_image(stamp(second), jpeg(second % 10))
+        pace(recorder)
+        seen.append(recorder.is_recording)
+    recorder.close()
+    assert not any(seen[:11]) and all(seen[15:31]) and not any(seen[40:])
+
+
+def test_a_receiver_that_is_frozen_does_not_stop_the_recording_of_a_flight(tmp_path):
+    recorder = MissionRecorder(tmp_path / "m", GRID, RecorderSettings(mode="auto", stop_after_s=5.0))
+    for second in range(40):
+        recorder.offer_fix(fix_at(min(second, 10))._replace(stamp_ns=stamp(second)))
+        recorder.offer_reading(OdometryReading(stamp(second), (20.0 * second, 0.0, 0.0), EAST))
+    assert recorder.is_recording
+    recorder.close()
 
 
 def test_rate_and_spacing_thin_the_frames(tmp_path):
@@ -151,7 +266,7 @@ def test_a_bag_takes_its_place_only_when_it_is_whole(tmp_path):
 
 
 def test_a_mission_without_frames_leaves_nothing(tmp_path):
-    path, _ = record(tmp_path / "m", fix=lambda seconds: fix_at(seconds, status=-1))
+    path, _ = record(tmp_path / "m", image=lambda index: b"broken")
     assert path is None and list((tmp_path / "m").iterdir()) == []
 
 

@@ -9,7 +9,7 @@ import os
 import shutil
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -23,8 +23,9 @@ from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.images import decode_compressed
 from aerial_vpr_cl.mission.bag_reader import open_bag
 from aerial_vpr_cl.mission.bag_writer import MissionWriter
-from aerial_vpr_cl.mission.gnss import Fix, GnssGates, Track, fault_of
+from aerial_vpr_cl.mission.gnss import OUTSIDE_MAP, Fix, GnssGates, Track, fault_of
 from aerial_vpr_cl.mission.messages import JPEG_SIGNATURE, NAV_SAT_FIX
+from aerial_vpr_cl.mission.sensor_settings import SensorSettings
 
 log = logging.getLogger(__name__)
 
@@ -32,25 +33,40 @@ RECORDING_PREFIX = ".recording-"
 TOO_CLOSE = "too close"
 MOST_PENDING = 256
 MOST_FIXES = 2000
+MOST_EARLY = 200
 JUST_BEGUN_BYTES = 4096
+FOREIGN_NS = 10_000_000_000
+"""A reading whose stamp is further than this from the last frame's has another clock; it is filed where it came."""
 
 ImageSource = bytes | Callable[[], NDArray[np.uint8]]
 """An encoded image, or a function that gives (H, W, 3) uint8 RGB: called only if the frame is wanted."""
 
 
 class Recording:
-    """An open mission. A frame waits until the fixes around it are known, and is written if they pass the gates.
+    """An open mission. A frame waits until the fixes around it are known, and is written unless they say it is useless:
+    off the map, or too close to the one before.
 
-    The gates are those the learner will read the bag with, except for jumps: which of two tracks is the true one shows
-    only in hindsight, so the reader decides. All fixes are written as they came.
+    Frames without a believable fix are kept: their labels may come from where the drone finds itself to have been. The
+    gates are those the learner will read the bag with, except for jumps: which of two tracks is the true one shows only
+    in hindsight, so the reader decides. All fixes are written as they came.
     """
 
-    def __init__(self, missions_dir: Path, grid: Grid, gates: GnssGates, *, modality: str, spacing_m: float = 0.0):
+    def __init__(
+        self,
+        missions_dir: Path,
+        grid: Grid,
+        gates: GnssGates,
+        *,
+        modality: str,
+        spacing_m: float = 0.0,
+        sensors: SensorSettings | None = None,
+    ) -> None:
         missions_dir.mkdir(parents=True, exist_ok=True)
         self.name = _free_name(missions_dir)
         self.spacing_m = spacing_m
         self.refused: Counter[str] = Counter()
         self.frames = 0
+        self.without_fix = 0  # of these frames
         self._missions_dir = missions_dir
         self._grid = grid
         self._gates = replace(gates, jump_margin_m=math.inf)
@@ -58,11 +74,13 @@ class Recording:
         self._fixes: deque[Fix] = deque(maxlen=MOST_FIXES)
         self._good_ns: deque[int] = deque(maxlen=MOST_FIXES)
         self._now_ns = 0
+        self._early: deque[tuple[str, str, int, bytes]] = deque(maxlen=MOST_EARLY)
         self._last_position: NDArray[np.float64] | None = None
         self._hidden = missions_dir / f"{RECORDING_PREFIX}{self.name}"
         self._hidden.mkdir()
         self._lock = _try_lock(self._hidden)  # tells `recover` that the writer is alive
-        self._writer = MissionWriter(self._hidden / self.name, name=self.name, modality=modality)
+        noted = None if sensors is None else asdict(sensors)
+        self._writer = MissionWriter(self._hidden / self.name, name=self.name, modality=modality, sensors=noted)
 
     @property
     def bytes_written(self) -> int:
@@ -88,7 +106,17 @@ class Recording:
         self._pending.append((stamp_ns, encoded))
         # The time is that of the last frame, not the latest ever: one stamp from the future must not end the flight.
         self._now_ns = stamp_ns
+        while self._early:
+            self.add_reading(*self._early.popleft())
         self._write_decided()
+
+    def add_reading(self, topic: str, message_type: str, stamp_ns: int, data: bytes) -> None:
+        """Write what an instrument says, as it came; before the first frame nobody knows what time it is."""
+        if not self._now_ns:
+            self._early.append((topic, message_type, stamp_ns, data))
+            return
+        is_foreign = abs(stamp_ns - self._now_ns) > FOREIGN_NS
+        self._writer.write_serialized(topic, message_type, self._now_ns if is_foreign else stamp_ns, data)
 
     def finish(self) -> Path | None:
         """Close the bag and give it its name among the missions; None if it holds no frame, then it is deleted."""
@@ -123,12 +151,15 @@ class Recording:
         for (stamp_ns, encoded), position, reason in zip(decided, positions, reasons):
             if not reason and self._is_near(position):
                 reason = TOO_CLOSE
-            if reason:
+            if reason in (TOO_CLOSE, OUTSIDE_MAP):
                 self.refused[reason] += 1
                 continue
             self._writer.write_image(stamp_ns, encoded)
-            self._last_position = position
             self.frames += 1
+            if reason:
+                self.without_fix += 1
+            else:
+                self._last_position = position
         oldest_ns = min([stamp_ns for stamp_ns, _ in self._pending], default=self._now_ns) - 2 * wait_ns
         while self._fixes and self._fixes[0].stamp_ns < oldest_ns:
             self._fixes.popleft()

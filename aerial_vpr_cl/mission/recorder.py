@@ -16,8 +16,13 @@ from aerial_vpr_cl.errors import AerialVprError, MissionError
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.mission.gnss import Fix, GnssGates
 from aerial_vpr_cl.mission.open_mission import ImageSource, Recording, encode_frame, recover
+from aerial_vpr_cl.mission.readings import CameraReading, OdometryReading, Reading
 from aerial_vpr_cl.mission.recorder_settings import AUTO, NEVER, RecorderSettings
+from aerial_vpr_cl.mission.sensor_messages import TOPICS
+from aerial_vpr_cl.mission.sensor_messages import serialized as serialized_reading
+from aerial_vpr_cl.mission.sensor_settings import SensorSettings
 from aerial_vpr_cl.mission.speed import FlightDetector
+from aerial_vpr_cl.mission.thinning import ReadingThinner
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +35,7 @@ TOO_MANY = "writer too slow"
 MOST_IMAGES = 8
 """Images that may wait for the writer; more are dropped and counted, so that a slow disk costs frames, not memory."""
 MOST_WAITING_FIXES = 1000
+MOST_WAITING_READINGS = 1000
 FIXES_BEFORE = 50
 """Fixes from before the start that are put at the head of a mission, so that its first frames lie between two."""
 END_OF_TIME_NS = 2**31 * 10**9
@@ -45,6 +51,7 @@ class RecorderStatus:
     state: str = OFF
     mission: str = ""
     frames: int = 0
+    without_fix: int = 0  # of these frames
     megabytes: float = 0.0
     refused: dict[str, int] = field(default_factory=dict)
     problem: str = ""
@@ -60,6 +67,13 @@ class _FixItem(NamedTuple):
     serialized: bytes | None
 
 
+class _ReadingItem(NamedTuple):
+    topic: str
+    message_type: str
+    stamp_ns: int
+    data: bytes
+
+
 class _Start(NamedTuple):
     done: Future[str]
 
@@ -69,7 +83,7 @@ class _Stop(NamedTuple):
 
 
 class MissionRecorder:
-    """Takes frames and fixes from any thread without ever waiting; a thread of its own encodes, gates and writes."""
+    """Takes frames, fixes and readings from any thread without ever waiting; a thread of its own gates and writes."""
 
     def __init__(
         self,
@@ -77,18 +91,23 @@ class MissionRecorder:
         grid: Grid,
         settings: RecorderSettings | None = None,
         gates: GnssGates | None = None,
+        sensors: SensorSettings | None = None,
     ) -> None:
+        """`sensors` are noted in the missions, so that their readers see what the drone sees."""
         self.settings = settings or RecorderSettings()  # may be replaced while recording
         self._missions_dir = Path(missions_dir)
         self._grid = grid
         self._gates = gates or GnssGates()
+        self._sensors = sensors
         self._detector = FlightDetector(grid.projection, self._gates)
         self._held_off = False  # the operator stopped, or it failed: auto waits for the next take-off
         self._wanted = False
         self._has_flown = False  # since this recording began: only then does auto take standing still for landing
         self._last_taken_ns: int | None = None
+        self._thinner = ReadingThinner()
+        self._calibration: _ReadingItem | None = None  # some cameras send it once, long before
         self._before: deque[_FixItem] = deque(maxlen=FIXES_BEFORE)
-        self._inbox: deque[_Image | _FixItem | _Start | _Stop | None] = deque()
+        self._inbox: deque[_Image | _FixItem | _ReadingItem | _Start | _Stop | None] = deque()
         self._waiting: Counter[type] = Counter()
         self._changed = threading.Condition()
         self._lost: Counter[str] = Counter()
@@ -120,7 +139,10 @@ class MissionRecorder:
         done: Future[str] = Future()
         with self._changed:
             self._wanted, self._has_flown, self._last_taken_ns = True, False, None
+            self._thinner = ReadingThinner()
             self._inbox.append(_Start(done))
+            if self._calibration is not None:
+                self._put(self._calibration)
             self._inbox.extend(self._before)
             self._waiting[_FixItem] += len(self._before)
             self._before.clear()
@@ -156,11 +178,29 @@ class MissionRecorder:
         """Offer a fix, also while nothing is recorded; `serialized` is the NavSatFix it came in."""
         item = _FixItem(fix, serialized)
         if self.settings.mode == AUTO:
-            self._start_or_stop_by_speed(fix)
+            limits = self.settings.min_speed_mps, self.settings.stop_after_s
+            self._start_or_stop(self._detector.add(fix, *limits))
         with self._changed:
             if not self._wanted:
                 self._before.append(item)
             elif self._waiting[_FixItem] < MOST_WAITING_FIXES:
+                self._put(item)
+
+    def offer_reading(self, reading: Reading, message_type: str = "", serialized: bytes = b"") -> None:
+        """Offer what an instrument says; `serialized` is the message of `message_type` that it came in."""
+        if self.settings.mode == AUTO and isinstance(reading, OdometryReading):
+            limits = self.settings.min_speed_mps, self.settings.stop_after_s
+            self._start_or_stop(self._detector.add_odometry(reading, *limits))
+        if not (self._wanted or isinstance(reading, CameraReading)):
+            return
+        with self._changed:
+            if not self._thinner.wants(reading, self.settings.sensor_rate_hz):
+                return
+            message_type, data = (message_type, serialized) if serialized else serialized_reading(reading)
+            item = _ReadingItem(TOPICS[type(reading)], message_type, reading.stamp_ns, data)
+            if isinstance(reading, CameraReading):
+                self._calibration = item
+            if self._wanted and self._waiting[_ReadingItem] < MOST_WAITING_READINGS:
                 self._put(item)
 
     def close(self, limit_s: float = 30.0) -> None:
@@ -171,13 +211,12 @@ class MissionRecorder:
             self._changed.notify()
         self._thread.join(limit_s)
 
-    def _put(self, item: _Image | _FixItem) -> None:
+    def _put(self, item: _Image | _FixItem | _ReadingItem) -> None:
         self._inbox.append(item)
         self._waiting[type(item)] += 1
         self._changed.notify()
 
-    def _start_or_stop_by_speed(self, fix: Fix) -> None:
-        flying = self._detector.add(fix, self.settings.min_speed_mps, self.settings.stop_after_s)
+    def _start_or_stop(self, flying: bool | None) -> None:
         if flying is True:
             if not self._wanted and not self._held_off:
                 log.info("recording starts by itself: the drone flies")
@@ -205,7 +244,7 @@ class MissionRecorder:
             if item is None:
                 return
 
-    def _handle(self, item: _Image | _FixItem | _Start | _Stop | None) -> None:
+    def _handle(self, item: _Image | _FixItem | _ReadingItem | _Start | _Stop | None) -> None:
         if isinstance(item, _Start):
             _fulfil(item.done, self._begin)
         elif isinstance(item, _Stop):
@@ -226,7 +265,7 @@ class MissionRecorder:
                 )
             try:
                 self._recording = Recording(
-                    self._missions_dir, self._grid, self._gates, modality=self.settings.modality
+                    self._missions_dir, self._grid, self._gates, modality=self.settings.modality, sensors=self._sensors
                 )
             except (OSError, AerialVprError) as error:
                 self._wanted, self._held_off = False, True
@@ -235,7 +274,7 @@ class MissionRecorder:
         self._report(self._recording)
         return self._recording.name
 
-    def _write(self, recording: Recording, item: _Image | _FixItem) -> None:
+    def _write(self, recording: Recording, item: _Image | _FixItem | _ReadingItem) -> None:
         settings = self.settings
         recording.spacing_m = settings.spacing_m
         stamp_ns = item.fix.stamp_ns if isinstance(item, _FixItem) else item.stamp_ns
@@ -244,6 +283,8 @@ class MissionRecorder:
                 self._lost[BAD_STAMP] += 1
         elif isinstance(item, _FixItem):
             recording.add_fix(*item)
+        elif isinstance(item, _ReadingItem):
+            recording.add_reading(*item)
         else:
             try:
                 encoded = encode_frame(item.source, settings.size_px, settings.jpeg_quality)
@@ -267,7 +308,9 @@ class MissionRecorder:
         finally:
             with self._changed:
                 self._lost.clear()
-        self._status = RecorderStatus(OFF, path.name if path else "", recording.frames, 0.0, dict(recording.refused))
+        self._status = RecorderStatus(
+            OFF, path.name if path else "", recording.frames, recording.without_fix, 0.0, dict(recording.refused)
+        )
         log.info("mission %s: %d frames", path or recording.name, recording.frames)
         return path
 
@@ -284,7 +327,9 @@ class MissionRecorder:
         with self._changed:
             refused = dict(recording.refused + self._lost)
         size_mb = recording.bytes_written / 1e6
-        self._status = RecorderStatus(RECORDING, recording.name, recording.frames, size_mb, refused)
+        self._status = RecorderStatus(
+            RECORDING, recording.name, recording.frames, recording.without_fix, size_mb, refused
+        )
 
     def _problem(self, words: str, state: str = FAILED) -> MissionError:
         log.error("%s", words)

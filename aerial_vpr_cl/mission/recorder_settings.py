@@ -19,12 +19,17 @@ class RecorderSettings:
         "when missions are recorded: never, when the service asks (service), or also by itself in flight (auto)",
         choices=(NEVER, SERVICE, AUTO),
     )
-    min_speed_mps: float = setting(5.0, "GNSS speed above which auto starts recording, in m/s", low=0.5, high=100.0)
+    min_speed_mps: float = setting(
+        5.0, "speed by GNSS or odometry above which auto starts recording, in m/s", low=0.5, high=100.0
+    )
     stop_after_s: float = setting(
         30.0, "time below that speed after which auto stops, in seconds", low=1.0, high=3600.0
     )
     rate_hz: float = setting(2.0, "frames a second that are recorded; 0: every one", low=0.0, high=120.0)
     spacing_m: float = setting(0.0, "least distance between recorded frames in metres; 0: any", low=0.0, high=10_000.0)
+    sensor_rate_hz: float = setting(
+        10.0, "readings a second of imu, height and odometry that are recorded; 0: every one", low=0.0, high=1000.0
+    )
     size_px: int = setting(320, "longer side of a recorded frame in pixels; larger ones are reduced", low=16, high=4096)
     jpeg_quality: int = setting(90, "JPEG quality of frames that are encoded anew", low=10, high=100)
     budget_mb: float = setting(

@@ -98,6 +98,7 @@ def recording_values(status: RecorderStatus) -> dict[str, Any]:
         "recording": status.state,
         "recording: mission": status.mission,
         "recording: frames": status.frames,
+        "recording: frames without a fix": status.without_fix,
         "recording: size (MB)": f"{status.megabytes:.1f}",
         "recording: problem": status.problem,
         **{f"recording: refused, {reason}": count for reason, count in sorted(status.refused.items())},
