@@ -16,9 +16,10 @@ from store_support import make_store, write_flight
 from aerial_vpr_cl.cli import main
 from aerial_vpr_cl.errors import Cancelled, StoreError
 from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.knowledge.report import Recalls
 from aerial_vpr_cl.learning.adapt import adapt, load_knowledge
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings, GateSettings
-from aerial_vpr_cl.learning.validation import Recalls, refusal
+from aerial_vpr_cl.learning.validation import refusal
 
 QUICK = AdaptSettings(cycles=1, views=1, gate_margin=1.0, gate_samples=8, threads=1)
 OPTIONS = ["--cycles", "1", "--views", "1", "--gate-margin", "1.0", "--gate-samples", "8", "--threads", "1"]
@@ -55,7 +56,7 @@ def test_a_mission_becomes_the_next_generation_and_its_raw_frames_are_gone(store
     after = loaded(store)
     assert after.generation.number == 1 and len(after.buffer) == 12
     assert [mission["name"] for mission in after.generation.facts["missions"]] == ["first"]
-    assert "generation 1" in report.summary() and "12 of 12 frames" in report.summary()
+    assert "generation 1" in report.summary() and "12 frames flown, 12 used, 12 kept" in report.summary()
     json.dumps(report.to_dict(), allow_nan=False)
 
 

@@ -7,14 +7,16 @@ from store_support import make_store, write_flight
 
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.learning.adapt import load_knowledge, observations_of
-from aerial_vpr_cl.learning.adapt_settings import LearnSettings, ThinningSettings
+from aerial_vpr_cl.learning.adapt_settings import AdaptSettings, LearnSettings, ThinningSettings
 from aerial_vpr_cl.learning.loop import Memories, learn
 from aerial_vpr_cl.learning.methods import method_of
+from aerial_vpr_cl.learning.mission_step import learn_mission
 from aerial_vpr_cl.learning.recipes import recipe_of
 from aerial_vpr_cl.learning.selection import embed, select_replay
 from aerial_vpr_cl.learning.thinning import thin
-from aerial_vpr_cl.learning.trunk_cache import TrunkCache
+from aerial_vpr_cl.learning.trunk_outputs import Picture, TrunkOutputs, whole_image
 from aerial_vpr_cl.mission.mission import read_mission
+from aerial_vpr_cl.progress import silent
 
 QUICK = LearnSettings(cycles=2, views=2)
 
@@ -37,17 +39,28 @@ def flown(ground, known):
     return observations_of(read_mission(ground[1], known.map.grid), known.map.grid)
 
 
-def run(known, flown, settings=QUICK, method="dbs_hybrid"):
+class PlainTrunk(TrunkOutputs):
+    """The slow obvious way: the trunk passes over every picture each time, in full precision."""
+
+    def prepare(self, pictures, progress=silent, phase="prepare"):
+        pass
+
+    def of(self, pictures):
+        return self._network.trunk_features(self._network.preprocess([picture.render() for picture in pictures]))
+
+
+def run(known, flown, settings=QUICK, method="dbs_hybrid", provider=TrunkOutputs):
     network = known.network.copy_living_parts()
-    memories = Memories(known.exemplars, known.map.satellite, ())
+    memories = Memories(known.exemplars, known.map.satellite)
     recipe = recipe_of(network.backbone.name)
-    report = learn(network, known.map.grid, flown, memories, method_of(method), recipe, settings)
+    with provider.private(network, capacity_bytes=settings.cache_mb << 20) as trunk:
+        report = learn(network, flown, memories, method_of(method), recipe, settings, trunk)
     return network, report
 
 
 def test_learning_on_cached_trunk_outputs_is_the_plain_loop_up_to_half_precision(known, flown):
     cached, report = run(known, flown)
-    plain, reference = run(known, flown, LearnSettings(cycles=2, views=2, cache_mb=0))
+    plain, reference = run(known, flown, provider=PlainTrunk)
     assert report.steps == reference.steps >= 4
     np.testing.assert_allclose(report.epoch_losses, reference.epoch_losses, rtol=2e-3)
     for name, tensor in cached.living_tensors().items():
@@ -76,50 +89,67 @@ def test_a_method_without_exemplars_never_reads_the_map(known, flown):
     _, with_map = run(known, flown, method="ft_ex")
     network = known.network.copy_living_parts()
     recipe = recipe_of(network.backbone.name)
-    without = learn(network, known.map.grid, flown, Memories(None, None, ()), method_of("ft"), recipe, QUICK)
+    with TrunkOutputs.private(network, capacity_bytes=1 << 20) as trunk:
+        without = learn(network, flown, Memories(None, None), method_of("ft"), recipe, QUICK, trunk)
     assert without.steps == with_map.steps
 
 
 def test_a_full_cache_computes_the_rest_and_gives_the_same(known, flown):
     network = known.network
-    images = [observation.image for observation in flown[:6]]
-    keys = [(0, index, 0) for index in range(6)]
+    frames = [whole_image(observation) for observation in flown[:6]]
+    one = network.trunk_features(network.preprocess([frames[0].render()]))
+    with TrunkOutputs.private(network, capacity_bytes=3 * 2 * one.numel()) as small:
+        small.prepare(frames)
+        assert len(small) == 3
+        some = small.of(frames)
+    with TrunkOutputs.private(network, capacity_bytes=0) as none:
+        none.prepare(frames)
+        assert torch.equal(some, none.of(frames))  # the same numbers, whether kept or computed anew
 
-    def render(key):
-        from aerial_vpr_cl.images import decode_compressed
 
-        return network.resize([decode_compressed(images[key[1]])])[0]
-
-    one = network.trunk_features(network.preprocess([render(keys[0])]))
-    with TrunkCache(network, render, capacity_bytes=3 * 2 * one.numel()) as small:
-        small.prepare(keys)
-        some = small(keys)
-    with TrunkCache(network, render, capacity_bytes=0) as none:
-        none.prepare(keys)
-        plain = none(keys)
-    assert torch.equal(some, plain.half().float())  # the same numbers, whether kept or computed anew
+def black(name):
+    return Picture(name, lambda: np.zeros((64, 64, 3), np.uint8))
 
 
 def test_a_disk_without_room_for_the_cache_is_learnt_without_it(known, monkeypatch, tmp_path):
-    monkeypatch.setattr("aerial_vpr_cl.learning.trunk_cache.LEFT_FREE_BYTES", 1 << 62)
-    render = lambda key: np.zeros((64, 64, 3), np.uint8)  # noqa: E731
-    with TrunkCache(known.network, render, capacity_bytes=1 << 20, folder=tmp_path) as cache:
-        cache.prepare([(0, 0, 0), (0, 1, 0)])
-        assert len(cache([(0, 0, 0), (0, 1, 0)])) == 2
+    monkeypatch.setattr("aerial_vpr_cl.learning.slot_file.LEFT_FREE_BYTES", 1 << 62)
+    with TrunkOutputs.private(known.network, capacity_bytes=1 << 20, folder=tmp_path) as trunk:
+        trunk.prepare([black(0), black(1)])
+        assert len(trunk) == 0 and len(trunk.of([black(0), black(1)])) == 2
 
 
 def test_the_cache_leaves_no_file_behind_even_while_it_is_open(known, tmp_path):
-    render = lambda key: np.zeros((64, 64, 3), np.uint8)  # noqa: E731
-    with TrunkCache(known.network, render, capacity_bytes=1 << 20, folder=tmp_path) as cache:
-        cache.prepare([(0, 0, 0)])
-        assert list(tmp_path.iterdir()) == []
+    with TrunkOutputs.private(known.network, capacity_bytes=1 << 20, folder=tmp_path) as trunk:
+        trunk.prepare([black(0)])
+        assert len(trunk) == 1 and list(tmp_path.iterdir()) == []
+
+
+class CountedTrunk(TrunkOutputs):
+    """Counts how often the trunk had to see each picture."""
+
+    def _pass(self, images):
+        self.passed = [*getattr(self, "passed", []), *(image.tobytes() for image in images)]
+        return super()._pass(images)
+
+
+def test_in_a_mission_the_trunk_sees_every_view_once_though_gate_and_selection_look_too(known, flown):
+    settings = AdaptSettings(cycles=2, views=2, gate_samples=30, gate_margin=1.0)
+    memories = Memories(known.exemplars, known.map.satellite)
+    network, buffer = known.network, known.buffer
+    for half, past in ((flown[:12], []), (flown[12:], ["before"])):
+        with CountedTrunk.private(network, capacity_bytes=1 << 30) as trunk:
+            result = learn_mission(network, buffer, memories, half, past, settings, trunk, gate=settings)
+            assert len(trunk.passed) == len(trunk)
+            # Frames and exemplars whole, for gate and selection; then what is learnt from.
+            assert len(trunk.passed) > len(half) + len(buffer) + 30
+        network, buffer = result.network, result.buffer
+    assert len(buffer) == len(flown)
 
 
 def test_selection_keeps_the_budget_and_prefers_nothing_but_the_candidates(known, flown):
     buffer = known.buffer.bounded(3)
-    chosen = select_replay(
-        known.network, known.map.grid, flown, buffer, method_of("dbs_hybrid"), np.random.default_rng(0)
-    )
+    with TrunkOutputs.private(known.network, capacity_bytes=1 << 20) as trunk:
+        chosen = select_replay(known.network, flown, buffer, method_of("dbs_hybrid"), np.random.default_rng(0), trunk)
     assert 0 < len(chosen) <= 3 * known.map.grid.n_groups
     assert {kept.stamp_ns for kept in chosen} <= {observation.stamp_ns for observation in flown}
     for group, members in enumerate(chosen.groups):
@@ -128,7 +158,8 @@ def test_selection_keeps_the_budget_and_prefers_nothing_but_the_candidates(known
 
 
 def test_embedding_nothing_gives_empty_arrays_of_the_right_shape(known):
-    embedding = embed(known.network, [])
+    with TrunkOutputs.private(known.network, capacity_bytes=1 << 20) as trunk:
+        embedding = embed(known.network, [], trunk)
     assert embedding.features.shape == (0, known.network.feature_dim)
     assert embedding.scores.shape == (0, known.map.grid.n_classes)
 

@@ -20,6 +20,7 @@ from aerial_vpr_cl.learning.methods.distillation import distillation
 from aerial_vpr_cl.learning.methods.udil import discriminator, supervised_contrast
 from aerial_vpr_cl.learning.methods.udil_bound import Coefficients, domain_divergence, per_domain
 from aerial_vpr_cl.learning.selection import select_replay
+from aerial_vpr_cl.learning.trunk_outputs import TrunkOutputs
 from aerial_vpr_cl.memory.buffer import Observation, ReplayBuffer
 from aerial_vpr_cl.memory.strategies import STRATEGIES
 from aerial_vpr_cl.model.heads import GroupedHeads
@@ -399,7 +400,8 @@ def buffer_after(network, method, stored=()):
     """The buffer after a mission of two frames over cells of group 1, whose buffer held the stored ones."""
     current = [observation(int(label), "now") for label in GRID.classes_of_group(1)[:2]]
     buffer = ReplayBuffer.empty(4, budget=8).replace_group(1, stored, len(stored))
-    return list(select_replay(network, GRID, current, buffer, method, np.random.default_rng(0)))
+    with TrunkOutputs.private(network, capacity_bytes=1 << 20) as trunk:
+        return list(select_replay(network, current, buffer, method, np.random.default_rng(0), trunk))
 
 
 def test_logits_stay_those_of_the_entry_for_derpp_and_follow_the_network_for_udil(network):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -11,12 +13,11 @@ from aerial_vpr_cl.benchmark.protocol import answer, errors_of, fly_course, read
 from aerial_vpr_cl.benchmark.records import record_of
 from aerial_vpr_cl.benchmark.settings import Run
 from aerial_vpr_cl.benchmark.side_by_side import compare
-from aerial_vpr_cl.benchmark.trunk_shelf import BATCH, ShelfViews, TrunkShelf, whole_images
 from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.evaluation.metrics import summarize_run
 from aerial_vpr_cl.learning.loop import ViewMaker
 from aerial_vpr_cl.learning.recipes import EMBEDDED_RECIPE
-from aerial_vpr_cl.learning.trunk_cache import TrunkCache
+from aerial_vpr_cl.learning.trunk_outputs import BATCH, TrunkOutputs, whole_image
 from aerial_vpr_cl.mission.bag_writer import MissionWriter
 from aerial_vpr_cl.mission.mission import read_mission
 
@@ -38,8 +39,12 @@ def course(opened):
 
 
 @pytest.fixture
-def shelf(opened):
+def trunk(opened):
     return opened[1]
+
+
+def whole(frames):
+    return [whole_image(frame) for frame in frames]
 
 
 def test_a_mission_is_learnt_from_its_first_half_and_tested_on_its_second(work, course):
@@ -89,14 +94,14 @@ def write_short(work, path, n):
     return path
 
 
-def test_a_run_measures_every_mission_before_and_after_each(course, shelf):
+def test_a_run_measures_every_mission_before_and_after_each(course, trunk):
     run = Run("dbs_hybrid", "forward", 3, 0)
-    trajectory, network, buffer = fly_course(course, run, course.sequence, shelf)
+    trajectory, network, buffer = fly_course(course, run, course.sequence, trunk)
     assert trajectory.missions == ("A", "B") and len(trajectory.answers) == 3
     assert all(set(answers) == {"A", "B", "C"} for answers in trajectory.answers)
-    base = answer(course.base, course.sequence[1], shelf)
+    base = answer(course.base, course.sequence[1], trunk)
     assert np.array_equal(trajectory.answers[0]["B"].errors_m, base.errors_m)
-    final = answer(network, course.held_out[0], shelf)
+    final = answer(network, course.held_out[0], trunk)
     assert np.array_equal(trajectory.answers[-1]["C"].classes, final.classes)
     expected = np.linalg.norm(course.grid.centres[final.classes] - course.held_out[0].positions, axis=1)
     np.testing.assert_allclose(final.errors_m, expected)
@@ -111,77 +116,94 @@ def test_a_run_measures_every_mission_before_and_after_each(course, shelf):
     assert sum(map(len, kept.values())) == len(buffer) == sum(record["buffer"]["sizes"])
 
 
-def test_the_base_model_stays_as_it_is(course, shelf):
+def test_the_base_model_stays_as_it_is(course, trunk):
     before = {name: value.clone() for name, value in course.base.living_tensors().items()}
-    _, network, buffer = fly_course(course, Run("ft", "forward", 0, 0), course.sequence[:1], shelf)
+    _, network, buffer = fly_course(course, Run("ft", "forward", 0, 0), course.sequence[:1], trunk)
     assert len(buffer) == 0
     assert all(torch.equal(before[name], value) for name, value in course.base.living_tensors().items())
     assert any(not torch.equal(before[name], value) for name, value in network.living_tensors().items())
 
 
-def test_classification_and_retrieval_answer_the_same_queries(work, course, shelf):
-    facts, times = compare(course.base, course, work.map, shelf, 30)
+def test_classification_and_retrieval_answer_the_same_queries(work, course, trunk):
+    facts, times = compare(course.base, course, work.map, trunk, 30)
     queries = sum(len(mission.test) for mission in course.missions)
     assert facts["patches"] == 30 and times.keys() == {"classification_ms", "retrieval_ms"}
     assert facts["classification"]["count"] == facts["retrieval"]["count"] == queries
-    errors = np.concatenate([answer(course.base, mission, shelf).errors_m for mission in course.missions])
+    errors = np.concatenate([answer(course.base, mission, trunk).errors_m for mission in course.missions])
     assert facts["classification"]["recall_300"] == pytest.approx(np.mean(errors <= 300))
 
 
-# The shelf
+# Trunk outputs
 
 
 def test_trunk_outputs_do_not_depend_on_who_asked_first_or_on_what_is_kept(course, tmp_path):
-    frames = course.sequence[0].train + course.sequence[0].test
-    whole = whole_images(TrunkShelf(tmp_path / "a", course.base), frames)
-    one_by_one = TrunkShelf(tmp_path / "b", course.base)
-    backwards = [whole_images(one_by_one, frames[k : k + 1]) for k in reversed(range(len(frames)))]
-    assert torch.equal(whole, torch.cat(backwards[::-1]))
-    full = TrunkShelf(tmp_path / "c", course.base, capacity_bytes=0)
-    assert torch.equal(whole, whole_images(full, frames)) and len(full) == 0
+    frames = whole(course.sequence[0].train + course.sequence[0].test)
+    together = TrunkOutputs.shared(course.base, tmp_path / "a").of(frames)
+    one_by_one = TrunkOutputs.shared(course.base, tmp_path / "b")
+    backwards = [one_by_one.of(frames[k : k + 1]) for k in reversed(range(len(frames)))]
+    assert torch.equal(together, torch.cat(backwards[::-1]))
+    full = TrunkOutputs.shared(course.base, tmp_path / "c", capacity_bytes=0)
+    assert torch.equal(together, full.of(frames)) and len(full) == 0
+
+
+def never():
+    raise AssertionError("rendered again")
 
 
 def test_processes_find_what_others_have_kept(course, tmp_path):
-    frames = course.sequence[0].train
-    first, second = (TrunkShelf(tmp_path / "shelf", course.base) for _ in range(2))
-    kept = whole_images(first, frames)
+    frames = whole(course.sequence[0].train)
+    first, second = (TrunkOutputs.shared(course.base, tmp_path / "shelf") for _ in range(2))
+    kept = first.of(frames)
     assert len(first) == len(frames)
-
-    def never(row):
-        raise AssertionError("rendered again")
-
-    names = [("whole", frame.mission, frame.stamp_ns) for frame in frames]
-    assert torch.equal(second.fetch(names, never), kept)
+    assert torch.equal(second.of([frame._replace(render=never) for frame in frames]), kept)
 
 
 def test_outputs_without_names_are_overwritten(course, tmp_path):
-    frames = course.sequence[0].train
-    shelf = TrunkShelf(tmp_path / "shelf", course.base)
-    whole_images(shelf, frames[:3])
-    with (tmp_path / "shelf" / "outputs").open("ab") as file:  # a writer killed before it wrote the names
+    frames = whole(course.sequence[0].train)
+    trunk = TrunkOutputs.shared(course.base, tmp_path / "shelf")
+    trunk.of(frames[:3])
+    (outputs,) = (tmp_path / "shelf").rglob("outputs")
+    with outputs.open("ab") as file:  # a writer killed before it wrote the names
         file.write(b"\xff" * 5000)
-    again = TrunkShelf(tmp_path / "shelf", course.base)
-    assert torch.equal(whole_images(again, frames), whole_images(TrunkShelf(tmp_path / "other", course.base), frames))
+    again = TrunkOutputs.shared(course.base, tmp_path / "shelf")
+    assert torch.equal(again.of(frames), TrunkOutputs.shared(course.base, tmp_path / "other").of(frames))
 
 
-def test_views_on_the_shelf_are_those_of_the_private_cache(course, shelf):
+def test_views_that_are_shared_are_those_that_are_private(course, trunk):
     replay = course.sequence[0].train
     draw = ViewMaker(64, course.sequence[1].train, None, None, replay, EMBEDDED_RECIPE, seed=5)
-    keys = [(0, 1, 0), (2, 3, 1), (0, 1, 1), (2, 3, 0)]
-    views = ShelfViews(shelf, draw)
-    views.prepare(keys)
-    with TrunkCache(course.base, draw, capacity_bytes=1 << 20) as private:
-        private.prepare(keys)
-        torch.testing.assert_close(views(keys), private(keys), rtol=1e-2, atol=1e-3)
-    assert len(keys) < BATCH
+    views = [draw.picture(key) for key in [(0, 1, 0), (2, 3, 1), (0, 1, 1), (2, 3, 0)]]
+    trunk.prepare(views)
+    with TrunkOutputs.private(course.base, capacity_bytes=1 << 20) as private:
+        private.prepare(views)
+        assert torch.equal(trunk.of(views), private.of(views))
+    assert len(views) < BATCH
+
+
+def test_views_of_another_recipe_or_another_image_are_not_taken_for_these(course):
+    train = course.sequence[0].train
+    strong = replace(
+        EMBEDDED_RECIPE, mission_augmentation=replace(EMBEDDED_RECIPE.mission_augmentation, brightness=0.4)
+    )
+    flown_again = [replace(train[0], image=train[1].image), *train[1:]]
+    names = {
+        ViewMaker(size_px, frames, None, None, (), recipe, seed=5).picture((0, 0, 0)).name
+        for size_px, frames, recipe in (
+            (64, train, EMBEDDED_RECIPE),
+            (32, train, EMBEDDED_RECIPE),
+            (64, train, strong),
+            (64, flown_again, EMBEDDED_RECIPE),
+        )
+    }
+    assert len(names) == 4
 
 
 def test_a_view_follows_from_the_image_and_the_mission_being_learnt_not_from_its_place(course):
     a, b = course.sequence
     draw = ViewMaker(64, b.train, None, None, a.train, EMBEDDED_RECIPE, seed=5)
     moved = ViewMaker(64, b.train, None, None, a.train[::-1], EMBEDDED_RECIPE, seed=5)
-    assert np.array_equal(draw((2, 0, 1)), moved((2, len(a.train) - 1, 1)))
+    assert np.array_equal(draw.render((2, 0, 1)), moved.render((2, len(a.train) - 1, 1)))
     while_learning_a = ViewMaker(64, a.train, None, None, (), EMBEDDED_RECIPE, seed=5)
-    assert not np.array_equal(draw((2, 0, 1)), while_learning_a((0, 0, 1)))
+    assert not np.array_equal(draw.render((2, 0, 1)), while_learning_a.render((0, 0, 1)))
     other_seed = ViewMaker(64, b.train, None, None, a.train, EMBEDDED_RECIPE, seed=6)
-    assert not np.array_equal(draw((2, 0, 1)), other_seed((2, 0, 1)))
+    assert not np.array_equal(draw.render((2, 0, 1)), other_seed.render((2, 0, 1)))

@@ -13,8 +13,9 @@ from store_support import make_store, write_flight
 
 from aerial_vpr_cl.knowledge.failpoints import KILL_AT
 from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.knowledge.report import MissionReport
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
-from aerial_vpr_cl.learning.update import RunningUpdate, told_report
+from aerial_vpr_cl.learning.update import RunningUpdate
 from aerial_vpr_cl.learning.update_process import UpdateLimits
 
 QUICK = AdaptSettings(cycles=2, views=1, budget=2, threads=1, device="cpu", gate_margin=1.0)
@@ -108,7 +109,8 @@ def test_an_update_ends_with_the_process_that_started_it(store):
     fly(store, "sortie")
     script = """
         import sys, time
-        from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
+        from aerial_vpr_cl.knowledge.report import MissionReport
+from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
         from aerial_vpr_cl.learning.update import RunningUpdate
         from aerial_vpr_cl.learning.update_process import UpdateLimits
         from aerial_vpr_cl.knowledge.generations import GenerationStore
@@ -146,6 +148,10 @@ def test_an_update_with_enough_memory_is_not_disturbed_by_its_limit_and_another_
     assert update(store, memory_mb=3000).success
 
 
+def told(values):
+    return MissionReport.from_dict(values).summary()
+
+
 def test_what_is_told_of_a_mission():
     report = {
         "mission": "m",
@@ -160,11 +166,11 @@ def test_what_is_told_of_a_mission():
         "after": {"mission": 0.75, "replay": None, "exemplars": 0.9},
         "keep_raw": False,
     }
-    assert told_report(report) == (
+    assert told(report) == (
         "m: learnt as generation 3: 120 frames flown, 80 used, 30 kept, 90 deleted; "
         "recall on this flight 50% -> 75%, on the map 90% -> 90%"
     )
-    assert "raw mission kept" in told_report({**report, "keep_raw": True})
-    assert "was learnt before" in told_report({**report, "before": {}, "after": {}})
-    refused = told_report({**report, "committed": False, "reason": "recall fell"})
+    assert "raw mission kept" in told({**report, "keep_raw": True})
+    assert "was learnt before" in told({**report, "before": {}, "after": {}})
+    refused = told({**report, "committed": False, "reason": "recall fell"})
     assert refused == "m: not learnt: recall fell; mission kept"

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from aerial_vpr_cl.benchmark.protocol import FlownMission
 from aerial_vpr_cl.benchmark.records import Record
 from aerial_vpr_cl.benchmark.settings import Run
-from aerial_vpr_cl.benchmark.trunk_shelf import whole_images
 from aerial_vpr_cl.benchmark.work_folder import WorkFolder
 from aerial_vpr_cl.evaluation import plots
 from aerial_vpr_cl.evaluation.tables import METHOD_TITLES
 from aerial_vpr_cl.images import decode_compressed
 from aerial_vpr_cl.knowledge.map_folder import MapFolder
+from aerial_vpr_cl.learning.trunk_outputs import features_of, whole_image
 from aerial_vpr_cl.memory.picture import draw_retained
 
 COMPARED = ("random", "dbs_hybrid")
@@ -60,13 +60,13 @@ def draw_retained_frames(work: WorkFolder, records: Mapping[Run, Record], folder
     kept = {method: found[0] for method in RETAINED if (found := _runs_of(records, method))}
     if not kept:
         return
-    course, shelf = work.open()
+    course, trunk = work.open()
     record = next(iter(kept.values()))
     infrared = [name for name in record["missions"] if record["facts"][name]["modality"] == "IR"]
     for name in dict.fromkeys([record["missions"][0], *infrared[:1]]):
         mission = next(mission for mission in course.sequence if mission.name == name)
-        trunk = whole_images(shelf, mission.train)
-        features = course.base.features_of_trunk(trunk).detach().cpu().numpy()  # a space that no run has moved
+        # A space that no run has moved.
+        features = features_of(course.base, [whole_image(observation) for observation in mission.train], trunk)
         panels = {}
         for method, own in kept.items():
             retained = np.isin(np.arange(len(mission.train)), own["buffer"]["kept"][name])

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.benchmark.settings import Run
-from aerial_vpr_cl.benchmark.trunk_shelf import ShelfViews, TrunkShelf, whole_images
 from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.evaluation.metrics import distance_errors
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.learning.adapt import observations_of
-from aerial_vpr_cl.learning.adapt_settings import LearnSettings
-from aerial_vpr_cl.learning.loop import Memories, learn
-from aerial_vpr_cl.learning.methods import method_of
-from aerial_vpr_cl.learning.methods.base import MissionStep
-from aerial_vpr_cl.learning.recipes import recipe_of
-from aerial_vpr_cl.learning.selection import select_replay
+from aerial_vpr_cl.learning.adapt_settings import LearnSettings, MissionSettings
+from aerial_vpr_cl.learning.loop import Memories
+from aerial_vpr_cl.learning.mission_step import learn_mission
+from aerial_vpr_cl.learning.trunk_outputs import TrunkOutputs, scores_of, whole_image
 from aerial_vpr_cl.memory.buffer import Observation, ReplayBuffer
 from aerial_vpr_cl.mission.mission import read_for_test, read_mission
 from aerial_vpr_cl.mission.split import split_halves
 from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.progress import Progress, silent
-
-TEST_BATCH = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +72,10 @@ class Answers:
     errors_m: NDArray[np.float64]  # (n,) from their centres to the true positions
 
 
-def answer(network: Network, mission: FlownMission, shelf: TrunkShelf) -> Answers:
+def answer(network: Network, mission: FlownMission, trunk: TrunkOutputs) -> Answers:
     """Predict the cell of every test frame; only tail and heads have to run."""
-    classes = []
-    with torch.inference_mode():
-        for start in range(0, len(mission.test), TEST_BATCH):
-            trunk = whole_images(shelf, mission.test[start : start + TEST_BATCH])
-            classes.append(network.heads.cosines(network.features_of_trunk(trunk)).argmax(dim=1).cpu().numpy())
-    found = np.concatenate(classes)
+    scores = scores_of(network, [whole_image(observation) for observation in mission.test], trunk)
+    found = scores.argmax(axis=1)
     return Answers(found, distance_errors(network.grid.centres[found], mission.positions))
 
 
@@ -122,48 +110,27 @@ class Course:
 
 
 def fly_course(
-    course: Course, run: Run, missions: Sequence[FlownMission], shelf: TrunkShelf, progress: Progress = silent
+    course: Course, run: Run, missions: Sequence[FlownMission], trunk: TrunkOutputs, progress: Progress = silent
 ) -> tuple[Trajectory, Network, ReplayBuffer]:
     """Learn the missions in the given order, as `adapt` does one by one, and test on all of them after each."""
-    network = course.base.copy_living_parts()
+    network = course.base
     buffer = ReplayBuffer.empty(course.grid.n_groups, run.budget)
-    settings = replace(course.learn, seed=run.seed)
-    recipe = recipe_of(network.backbone.name, network.settings.view)
+    settings = MissionSettings(**{**asdict(course.learn), "seed": run.seed}, method=run.method, budget=run.budget)
     names = tuple(mission.name for mission in missions)
     trajectory = Trajectory(run, names)
-    trajectory.answers.append({mission.name: answer(network, mission, shelf) for mission in course.missions})
-    for k, mission in enumerate(missions, start=1):
-        method = method_of(run.method)
-        started = time.monotonic()
-        method.begin_mission(network, MissionStep(k, mission.name, names[: k - 1]))
-        learnt = learn(
-            network,
-            course.grid,
-            mission.train,
-            replace(course.memories, replay=tuple(buffer)),
-            method,
-            recipe,
-            settings,
-            progress=_share_of(progress, k - 1, len(missions)),
-            open_cache=lambda _, draw: nullcontext(ShelfViews(shelf, draw)),
+    trajectory.answers.append({mission.name: answer(network, mission, trunk) for mission in course.missions})
+    for k, mission in enumerate(missions):
+        part = _share_of(progress, k, len(missions))
+        result = learn_mission(
+            network, buffer, course.memories, mission.train, names[:k], settings, trunk, progress=part
         )
-        trajectory.learn_s.append(time.monotonic() - started)
-        started = time.monotonic()
-        rng = np.random.default_rng([run.seed, 2, k - 1])
-        buffer = select_replay(
-            network,
-            course.grid,
-            mission.train,
-            buffer,
-            method,
-            rng,
-            trunk_of=lambda _, observations: whole_images(shelf, observations),
-        )
-        trajectory.select_s.append(time.monotonic() - started)
-        trajectory.steps.append(learnt.steps)
-        trajectory.losses.append(learnt.epoch_losses[-1] if learnt.epoch_losses else float("nan"))
-        trajectory.answers.append({mission.name: answer(network, mission, shelf) for mission in course.missions})
-        progress("run", k * 1000, len(missions) * 1000)
+        network, buffer = result.network, result.buffer
+        trajectory.learn_s.append(result.learn_s)
+        trajectory.select_s.append(result.select_s)
+        trajectory.steps.append(result.learnt.steps)
+        trajectory.losses.append(result.learnt.epoch_losses[-1] if result.learnt.epoch_losses else float("nan"))
+        trajectory.answers.append({mission.name: answer(network, mission, trunk) for mission in course.missions})
+        progress("run", (k + 1) * 1000, len(missions) * 1000)
     return trajectory, network, buffer
 
 

@@ -23,18 +23,18 @@ from aerial_vpr_cl.benchmark.protocol import Course, Trajectory, fly_course
 from aerial_vpr_cl.benchmark.records import record_of, write_record
 from aerial_vpr_cl.benchmark.settings import Run
 from aerial_vpr_cl.benchmark.side_by_side import compare
-from aerial_vpr_cl.benchmark.trunk_shelf import TrunkShelf
 from aerial_vpr_cl.benchmark.work_folder import WorkFolder
 from aerial_vpr_cl.errors import AerialVprError, SettingsError
 from aerial_vpr_cl.files import TEMPORARY_PREFIX
 from aerial_vpr_cl.images import decode_compressed
+from aerial_vpr_cl.learning.trunk_outputs import TrunkOutputs
 from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.progress import Progress, silent
 
 REPORT_EVERY_S = 1.0
 TIMED_QUERIES = 30
 
-_opened: dict[str, tuple[Course, TrunkShelf]] = {}
+_opened: dict[str, tuple[Course, TrunkOutputs]] = {}
 """What this process has loaded, by work folder: a worker makes many runs."""
 
 
@@ -65,17 +65,17 @@ def execute(work: WorkFolder, run: Run, progress: Progress = silent) -> None:
     key = str(work.path.resolve())
     if key not in _opened:
         _opened[key] = work.open()
-    course, shelf = _opened[key]
+    course, trunk = _opened[key]
     settings = work.benchmark.settings
     started = time.monotonic()
-    trajectory, network, buffer = fly_course(course, run, order(run.order, course.sequence), shelf, progress)
+    trajectory, network, buffer = fly_course(course, run, order(run.order, course.sequence), trunk, progress)
     record = record_of(trajectory, course, buffer, threshold_m=settings.threshold_m, digest=settings.digest())
-    record |= work.further_facts(network, shelf)
+    record |= work.further_facts(network, trunk)
     timing: dict[str, Any] = {"run_s": time.monotonic() - started, **_costs(trajectory, network, course)}
     if run.method in settings.retrieval_methods and run.order == "forward":
         record["retrieval"], timing["search_ms"] = {}, {}
         for stage, model in (("base", course.base), ("final", network)):
-            facts, times = compare(model, course, work.map, shelf, settings.retrieval_patches)
+            facts, times = compare(model, course, work.map, trunk, settings.retrieval_patches)
             record["retrieval"][stage], timing["search_ms"][stage] = facts, times
     for leftover in work.results.glob(f"{TEMPORARY_PREFIX}*-{run.name}.json"):
         leftover.unlink(missing_ok=True)  # of a process that was killed while it wrote this record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -13,25 +14,24 @@ from numpy.typing import NDArray
 
 from aerial_vpr_cl.benchmark.protocol import Course
 from aerial_vpr_cl.benchmark.retrieval import NearestPatchIndex
-from aerial_vpr_cl.benchmark.trunk_shelf import TrunkShelf, whole_images
 from aerial_vpr_cl.evaluation.metrics import distance_errors, summarize_errors
 from aerial_vpr_cl.knowledge.map_folder import MapFolder
+from aerial_vpr_cl.learning.trunk_outputs import Picture, TrunkOutputs, features_of, whole_image
 from aerial_vpr_cl.model.network import Network
 
-BATCH = 32
 TIMED_QUERIES = 50
 
 
 def compare(
-    network: Network, course: Course, folder: MapFolder, shelf: TrunkShelf, most_patches: int
+    network: Network, course: Course, folder: MapFolder, trunk: TrunkOutputs, most_patches: int
 ) -> tuple[dict[str, Any], dict[str, float]]:
     """Facts and times of both ways on all test frames, those of held-out missions included.
 
     Times are of the search alone, a query at a time: the network runs in both ways alike.
     """
-    queries = _features_of_tests(network, course, shelf)
+    queries = _features_of_tests(network, course, trunk)
     truth = np.concatenate([mission.positions for mission in course.missions])
-    index = patch_index(network, folder, shelf, most_patches)
+    index = patch_index(network, folder, trunk, most_patches)
     heads = torch.cat([weight.detach() for weight in network.heads.weights])
     with torch.inference_mode():
         cells = network.heads.cosines(torch.from_numpy(queries).to(network.device)).argmax(dim=1).cpu().numpy()
@@ -55,33 +55,22 @@ def compare(
     return facts, times
 
 
-def patch_index(network: Network, folder: MapFolder, shelf: TrunkShelf, most: int) -> NearestPatchIndex:
+def patch_index(network: Network, folder: MapFolder, trunk: TrunkOutputs, most: int) -> NearestPatchIndex:
     """The features of the map's patches, evenly thinned to at most so many."""
     patches = folder.patches
     rows = np.unique(np.linspace(0, len(patches) - 1, min(most, len(patches))).astype(int))
-    features = []
-    with torch.inference_mode():
-        for start in range(0, len(rows), BATCH):
-            part = rows[start : start + BATCH]
 
-            def read(place: int, part: NDArray[np.int64] = part) -> NDArray[np.uint8]:
-                row = part[place : place + 1]
-                centres, angles = patches.centres[row], patches.angles_deg[row]
-                return folder.satellite.read_patches(centres, angles, patches.footprint_m, network.input_size)[0][0]
+    def read(row: int) -> NDArray[np.uint8]:
+        centres, angles = patches.centres[row : row + 1], patches.angles_deg[row : row + 1]
+        return folder.satellite.read_patches(centres, angles, patches.footprint_m, network.input_size)[0][0]
 
-            trunk = shelf.fetch([("patch", int(row)) for row in part], read)
-            features.append(network.features_of_trunk(trunk).cpu().numpy())
-    return NearestPatchIndex(np.concatenate(features), patches.centres[rows])
+    pictures = [Picture(("patch", int(row)), functools.partial(read, int(row))) for row in rows]
+    return NearestPatchIndex(features_of(network, pictures, trunk), patches.centres[rows])
 
 
-def _features_of_tests(network: Network, course: Course, shelf: TrunkShelf) -> NDArray[np.float32]:
-    frames = [observation for mission in course.missions for observation in mission.test]
-    features = []
-    with torch.inference_mode():
-        for start in range(0, len(frames), BATCH):
-            trunk = whole_images(shelf, frames[start : start + BATCH])
-            features.append(network.features_of_trunk(trunk).cpu().numpy())
-    return np.concatenate(features)
+def _features_of_tests(network: Network, course: Course, trunk: TrunkOutputs) -> NDArray[np.float32]:
+    frames = [whole_image(observation) for mission in course.missions for observation in mission.test]
+    return features_of(network, frames, trunk)
 
 
 def _median_ms(search: Callable[[Any], Any], queries: NDArray[np.float32]) -> float:

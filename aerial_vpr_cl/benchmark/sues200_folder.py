@@ -6,6 +6,7 @@ a map: a right answer is the right cell. The base model learns their satellite i
 
 from __future__ import annotations
 
+import functools
 import math
 import shutil
 from dataclasses import asdict
@@ -14,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.benchmark.protocol import Course, FlownMission
@@ -27,7 +27,6 @@ from aerial_vpr_cl.benchmark.sues200 import (
     retrieval_task,
     summarize_retrieval,
 )
-from aerial_vpr_cl.benchmark.trunk_shelf import BATCH, TrunkShelf
 from aerial_vpr_cl.benchmark.work_folder import WorkFolder
 from aerial_vpr_cl.errors import SettingsError
 from aerial_vpr_cl.geo.grid import Grid
@@ -36,6 +35,7 @@ from aerial_vpr_cl.learning.adapt_settings import LearnSettings
 from aerial_vpr_cl.learning.base_training import build_network
 from aerial_vpr_cl.learning.loop import Memories, learn
 from aerial_vpr_cl.learning.methods import method_of
+from aerial_vpr_cl.learning.trunk_outputs import Picture, TrunkOutputs, features_of
 from aerial_vpr_cl.memory.buffer import Observation
 from aerial_vpr_cl.model.checkpoint import load_network, save_tail, save_trunk
 from aerial_vpr_cl.model.devices import pick_device
@@ -71,7 +71,7 @@ class Sues200Folder(WorkFolder):
         """Altitudes from low to high; no mission is held out, as unseen locations are."""
         return self.benchmark.settings.sequence or tuple(f"{altitude}m" for altitude in ALTITUDES_M), ()
 
-    def open(self) -> tuple[Course, TrunkShelf]:
+    def open(self) -> tuple[Course, TrunkOutputs]:
         """What a run needs, loaded."""
         settings = self.benchmark.settings
         base = load_network(self.store / "trunk.safetensors", self.store / "tail.safetensors", self.grid)
@@ -79,12 +79,12 @@ class Sues200Folder(WorkFolder):
         course = Course(
             grid=self.grid,
             base=base,
-            memories=Memories(ExemplarMemory.load(self.store / "exemplars.h5", self.grid.hash), None, ()),
+            memories=Memories(ExemplarMemory.load(self.store / "exemplars.h5", self.grid.hash), None),
             sequence=tuple(self.read(name, held_out=False) for name in self.roles[0]),
             held_out=(),
             learn=settings.learn,
         )
-        return course, TrunkShelf(self.path / "trunk", base, capacity_bytes=int(settings.cache_gb * 2**30))
+        return course, self.trunk_outputs(base)
 
     def read(self, name: str, *, held_out: bool) -> FlownMission:
         """One altitude, split."""
@@ -95,10 +95,10 @@ class Sues200Folder(WorkFolder):
         test = self._observations(name, mission.test_images, mission.test_labels, first=len(train))
         return FlownMission(name, "VIS", train, test)
 
-    def further_facts(self, network: Network, shelf: TrunkShelf) -> dict[str, Any]:
+    def further_facts(self, network: Network, trunk: TrunkOutputs) -> dict[str, Any]:
         """Drone-to-satellite retrieval of the locations that were never learnt."""
         task = retrieval_task(self.data)
-        queries, gallery = (_features(network, shelf, paths) for paths in (task.queries, task.gallery))
+        queries, gallery = (_features(network, trunk, paths) for paths in (task.queries, task.gallery))
         found = summarize_retrieval(queries, gallery, task.query_locations, task.gallery_locations)
         return {"unseen_locations": asdict(found)}
 
@@ -120,23 +120,16 @@ class Sues200Folder(WorkFolder):
         exemplars = ExemplarMemory(self.grid.centres[labels], np.zeros(len(labels)), labels, CELL_SIDE_M, pixels)
         batch = LearnSettings().batch_current
         cycle_steps = sum(math.ceil(n / batch) for n in np.bincount(self.grid.groups[labels]))
-        learn(
-            network,
-            self.grid,
-            satellite,
-            Memories(exemplars, None, ()),
-            method_of("ft_ex"),
-            recipe,
-            LearnSettings(
-                cycles=math.ceil(settings.base.max_steps / cycle_steps),
-                views=BASE_VIEWS,
-                tail_rate=settings.base.tail_rate or recipe.tail_rate,
-                head_rate=settings.base.head_rate or recipe.head_rate,
-                seed=settings.base.seed,
-            ),
-            progress=progress,
-            cache_folder=self.path,
+        how = LearnSettings(
+            cycles=math.ceil(settings.base.max_steps / cycle_steps),
+            views=BASE_VIEWS,
+            tail_rate=settings.base.tail_rate or recipe.tail_rate,
+            head_rate=settings.base.head_rate or recipe.head_rate,
+            seed=settings.base.seed,
         )
+        memories = Memories(exemplars, None)
+        with TrunkOutputs.private(network, capacity_bytes=how.cache_mb << 20, folder=self.path) as trunk:
+            learn(network, satellite, memories, method_of("ft_ex"), recipe, how, trunk, progress)
         exemplars.save(self.store / "exemplars.h5", self.grid.hash)
         save_trunk(self.store / "trunk.safetensors", network)
         save_tail(self.store / "tail.safetensors", network)
@@ -154,12 +147,10 @@ class Sues200Folder(WorkFolder):
         )
 
 
-def _features(network: Network, shelf: TrunkShelf, paths: tuple[Path, ...]) -> NDArray[np.float32]:
-    found = []
-    with torch.inference_mode():
-        for start in range(0, len(paths), BATCH):
-            part = paths[start : start + BATCH]
-            names = [("sues200", *path.parts[-4:]) for path in part]
-            trunk = shelf.fetch(names, lambda row, part=part: decode_compressed(part[row].read_bytes()))  # type: ignore[misc]
-            found.append(network.features_of_trunk(trunk).cpu().numpy())
-    return np.concatenate(found)
+def _features(network: Network, trunk: TrunkOutputs, paths: tuple[Path, ...]) -> NDArray[np.float32]:
+    pictures = [Picture(("sues200", *path.parts[-4:]), functools.partial(_read, path)) for path in paths]
+    return features_of(network, pictures, trunk)
+
+
+def _read(path: Path) -> NDArray[np.uint8]:
+    return decode_compressed(path.read_bytes())

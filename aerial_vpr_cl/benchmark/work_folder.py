@@ -14,7 +14,6 @@ import torch
 
 from aerial_vpr_cl.benchmark.protocol import Course, FlownMission, read_flown
 from aerial_vpr_cl.benchmark.settings import Benchmark
-from aerial_vpr_cl.benchmark.trunk_shelf import TrunkShelf, whole_images
 from aerial_vpr_cl.errors import SettingsError
 from aerial_vpr_cl.files import replace_file
 from aerial_vpr_cl.knowledge.generations import GenerationStore
@@ -22,6 +21,7 @@ from aerial_vpr_cl.knowledge.map_folder import MapFolder, build_map, open_map
 from aerial_vpr_cl.learning.adapt import load_knowledge
 from aerial_vpr_cl.learning.base_training import train_base
 from aerial_vpr_cl.learning.loop import Memories
+from aerial_vpr_cl.learning.trunk_outputs import TrunkOutputs, whole_image
 from aerial_vpr_cl.model.devices import pick_device
 from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.progress import Progress, silent
@@ -82,12 +82,12 @@ class WorkFolder:
         self._fly(progress)
         self._make_base(progress)
         self.use_threads()
-        course, shelf = self.open()
+        course, trunk = self.open()
         for number, mission in enumerate(course.missions, start=1):
-            whole_images(shelf, mission.test + mission.train)
+            trunk.prepare(whole_image(observation) for observation in mission.test + mission.train)
             progress("test frames", number, len(course.missions))
 
-    def open(self) -> tuple[Course, TrunkShelf]:
+    def open(self) -> tuple[Course, TrunkOutputs]:
         """What a run needs, loaded."""
         settings = self.benchmark.settings
         known = load_knowledge(GenerationStore(self.store), pick_device(settings.base.device))
@@ -96,14 +96,19 @@ class WorkFolder:
         course = Course(
             grid=known.map.grid,
             base=known.network,
-            memories=Memories(known.exemplars, known.map.satellite, ()),
+            memories=Memories(known.exemplars, known.map.satellite),
             sequence=tuple(missions[: len(sequence)]),
             held_out=tuple(missions[len(sequence) :]),
             learn=settings.learn,
         )
-        return course, TrunkShelf(self.path / "trunk", known.network, capacity_bytes=int(settings.cache_gb * 2**30))
+        return course, self.trunk_outputs(known.network)
 
-    def further_facts(self, network: Network, shelf: TrunkShelf) -> dict[str, Any]:
+    def trunk_outputs(self, network: Network) -> TrunkOutputs:
+        """What the trunk says, shared by all runs."""
+        capacity = int(self.benchmark.settings.cache_gb * 2**30)
+        return TrunkOutputs.shared(network, self.path / "trunk", capacity_bytes=capacity)
+
+    def further_facts(self, network: Network, trunk: TrunkOutputs) -> dict[str, Any]:
         """What else the record of a run tells of its final network."""
         return {}
 

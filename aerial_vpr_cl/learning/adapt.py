@@ -8,28 +8,24 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from aerial_vpr_cl.errors import MissionError, StoreError
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.knowledge.disposal import DisposableMission
-from aerial_vpr_cl.knowledge.failpoints import failpoint
 from aerial_vpr_cl.knowledge.generations import Generation, GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import MapFolder, open_map
 from aerial_vpr_cl.knowledge.networks import network_of
+from aerial_vpr_cl.knowledge.report import MissionReport
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
-from aerial_vpr_cl.learning.loop import Memories, learn
-from aerial_vpr_cl.learning.methods import method_of
-from aerial_vpr_cl.learning.methods.base import MissionStep
-from aerial_vpr_cl.learning.recipes import recipe_of
-from aerial_vpr_cl.learning.selection import select_replay
+from aerial_vpr_cl.learning.loop import Memories
+from aerial_vpr_cl.learning.mission_step import MissionResult, learn_mission
 from aerial_vpr_cl.learning.thinning import thin
-from aerial_vpr_cl.learning.validation import Recalls, measure, refusal
+from aerial_vpr_cl.learning.trunk_outputs import TrunkOutputs
 from aerial_vpr_cl.memory.buffer import Observation, ReplayBuffer
 from aerial_vpr_cl.mission.mission import Mission, read_mission
 from aerial_vpr_cl.model.checkpoint import save_tail
@@ -41,49 +37,6 @@ from aerial_vpr_cl.satellite.exemplars import ExemplarMemory
 log = logging.getLogger(__name__)
 
 SPACE_MARGIN_BYTES = 64 << 20
-
-
-@dataclass(frozen=True)
-class AdaptReport:
-    """What an adaptation did, in numbers a pilot can be told."""
-
-    mission: str
-    generation: int  # the one that serves now
-    committed: bool
-    reason: str  # why nothing was committed; empty otherwise
-    frames: int  # frames of the mission that passed the GNSS gates
-    used: int  # after thinning
-    kept: int  # observations of this mission now in the replay buffer
-    refused: dict[str, int]  # frames left out, by reason
-    before: Recalls | None
-    after: Recalls | None
-    steps: int
-    seconds: float
-
-    @classmethod
-    def refusal_of(cls, mission: str, generation: int, reason: str) -> AdaptReport:
-        """The report of a mission that could not be learnt from at all."""
-        return cls(mission, generation, False, reason, 0, 0, 0, {}, None, None, 0, 0.0)
-
-    def to_dict(self) -> dict[str, object]:
-        """Plain values for JSON; what could not be measured is None."""
-        values = asdict(self)
-        for name in ("before", "after"):
-            values[name] = {key: None if np.isnan(value) else value for key, value in (values[name] or {}).items()}
-        return values
-
-    def summary(self) -> str:
-        """One line for the operator."""
-        if not self.committed:
-            return f"{self.mission}: not learnt: {self.reason}; generation {self.generation} still serves, mission kept"
-        if self.before is None or self.after is None:
-            return f"{self.mission}: was learnt before; generation {self.generation} serves, mission kept"
-        return (
-            f"{self.mission}: generation {self.generation}; {self.used} of {self.frames} frames learnt, "
-            f"{self.kept} kept; recall on them {self.before.mission:.0%} -> {self.after.mission:.0%}, "
-            f"replay {_percent(self.before.replay)} -> {_percent(self.after.replay)}, "
-            f"map {_percent(self.before.exemplars)} -> {_percent(self.after.exemplars)}; {self.seconds:.0f} s"
-        )
 
 
 @dataclass(frozen=True)
@@ -112,25 +65,40 @@ def load_knowledge(store: GenerationStore, device: torch.device) -> Knowledge:
 
 def adapt(
     store_path: Path, missions: Sequence[Path], settings: AdaptSettings, progress: Progress = silent
-) -> list[AdaptReport]:
+) -> list[MissionReport]:
     """Learn the missions one after the other, each into a generation of its own. One learner at a time."""
-    store = GenerationStore(store_path)
+    return learn_missions(GenerationStore(store_path), missions, settings, progress)
+
+
+def learn_missions(
+    store: GenerationStore,
+    missions: Sequence[Path],
+    settings: AdaptSettings,
+    progress: Progress = silent,
+    *,
+    begin: Callable[[str, int, int], object] = lambda mission, index, count: None,
+    end: Callable[[MissionReport], object] = lambda report: None,
+) -> list[MissionReport]:
+    """The same in a store that is open; `begin` hears of each mission and its place from 1, `end` its report."""
+    reports = []
     with store.learner_lock():
         finished = [] if settings.keep_raw else store.finish_disposal(missions)
         # A learner that was killed between commit and disposal had learnt these; there is nothing left to read.
         waiting = [mission for mission in missions if mission.name not in finished or mission.exists()]
-        reports = []
-        for mission in waiting:
+        for index, mission in enumerate(waiting, start=1):
+            begin(mission.name, index, len(waiting))
+            progress("read", 0, 1)
             try:
                 reports.append(adapt_to_mission(store, mission, settings, progress))
             except MissionError as error:  # one bad bag does not hold up the others
-                reports.append(AdaptReport.refusal_of(mission.name, store.newest().number, str(error)))
-        return reports
+                reports.append(MissionReport(mission.name, store.newest().number, False, str(error)))
+            end(reports[-1])
+    return reports
 
 
 def adapt_to_mission(
     store: GenerationStore, path: Path, settings: AdaptSettings, progress: Progress = silent
-) -> AdaptReport:
+) -> MissionReport:
     """Learn, select, commit, dispose: one mission. The caller holds the learner's lock."""
     start = time.monotonic()
     device = pick_device(settings.device)
@@ -144,48 +112,32 @@ def adapt_to_mission(
     grid = known.map.grid
     mission = read_mission(path, grid)
     history = known.generation.facts.get("missions", [])
-    report = AdaptReport(
-        mission.name, known.generation.number, True, "", len(mission.frames), 0, 0, mission.refused, None, None, 0, 0.0
+    report = MissionReport(
+        mission.name,
+        known.generation.number,
+        committed=True,
+        frames=len(mission.frames),
+        refused=mission.refused,
+        keep_raw=settings.keep_raw,
     )
     if any(entry["id"] == identity_of(mission) for entry in history):
         log.warning("%s was learnt before and is not learnt again", mission.name)
         return report
 
-    observations = observations_of(mission, grid)
-    used = thin(observations, settings)
-    method = method_of(settings.method)
-    memories = Memories(known.exemplars, known.map.satellite, tuple(known.buffer))
-    before = measure(known.network, grid, used, memories, settings.gate_samples)
-    failpoint("learn.start")
-    method.begin_mission(
-        known.network, MissionStep(len(history) + 1, mission.name, tuple(entry["name"] for entry in history))
-    )
-    recipe = recipe_of(known.network.backbone.name, known.network.settings.view)
-    learnt = learn(
-        known.network,
-        grid,
-        used,
-        memories,
-        method,
-        recipe,
-        settings,
-        progress=progress,
-        cache_folder=store.generations_dir,
-    )
-    failpoint("learn.done")
-    after = measure(known.network, grid, used, memories, settings.gate_samples)
-    report = replace(report, used=len(used), before=before, after=after, steps=learnt.steps)
-    reason = refusal(known.network, before, after, settings)
-    if reason:
-        log.error("%s: %s", mission.name, reason)
-        return replace(report, committed=False, reason=reason, seconds=time.monotonic() - start)
+    used = thin(observations_of(mission, grid), settings)
+    memories = Memories(known.exemplars, known.map.satellite)
+    past = [entry["name"] for entry in history]
+    capacity = settings.cache_mb << 20
+    with TrunkOutputs.private(known.network, capacity_bytes=capacity, folder=store.generations_dir) as trunk:
+        result = learn_mission(
+            known.network, known.buffer, memories, used, past, settings, trunk, gate=settings, progress=progress
+        )
+    report = replace(report, used=len(used), before=result.before, after=result.after, steps=result.learnt.steps)
+    if result.refusal:
+        log.error("%s: %s", mission.name, result.refusal)
+        return replace(report, committed=False, reason=result.refusal, seconds=time.monotonic() - start)
 
-    failpoint("select.start")
-    limits = known.buffer.bounded(settings.budget, int(settings.max_buffer_mb * 2**20) or None)
-    rng = np.random.default_rng([settings.seed, 2, len(history)])
-    buffer = select_replay(known.network, grid, used, known.buffer, method, rng, progress, limits=limits)
-    failpoint("select.done")
-    report = replace(report, kept=sum(kept.mission == mission.name for kept in buffer))
+    report = replace(report, kept=sum(kept.mission == mission.name for kept in result.buffer))
     entry = {
         "id": identity_of(mission),
         "name": mission.name,
@@ -193,7 +145,7 @@ def adapt_to_mission(
         "frames": report.frames,
         "used": report.used,
     }
-    generation = _commit(store, known, buffer, [*history, entry], mark, settings, report)
+    generation = _commit(store, known, result, [*history, entry], mark, settings, report)
     if mark is not None:
         try:
             store.dispose(path)
@@ -223,17 +175,17 @@ def identity_of(mission: Mission) -> str:
 def _commit(
     store: GenerationStore,
     known: Knowledge,
-    buffer: ReplayBuffer,
+    result: MissionResult,
     missions: list[dict[str, object]],
     mark: DisposableMission | None,
     settings: AdaptSettings,
-    report: AdaptReport,
+    report: MissionReport,
 ) -> Generation:
     tail_bytes = (known.generation.path / "tail.safetensors").stat().st_size
-    needed = tail_bytes + buffer.n_bytes + SPACE_MARGIN_BYTES
+    needed = tail_bytes + result.buffer.n_bytes + SPACE_MARGIN_BYTES
     with store.draft(bytes_needed=needed) as draft:
-        save_tail(draft.path / "tail.safetensors", known.network)
-        buffer.save(draft.path / "replay.h5", known.map.grid.hash)
+        save_tail(draft.path / "tail.safetensors", result.network)
+        result.buffer.save(draft.path / "replay.h5", known.map.grid.hash)
         return draft.commit(
             ["tail.safetensors", "replay.h5"],
             grid_hash=known.map.grid.hash,
@@ -243,7 +195,3 @@ def _commit(
             settings=asdict(settings),
             report=report.to_dict(),
         )
-
-
-def _percent(share: float) -> str:
-    return "-" if np.isnan(share) else f"{share:.0%}"

@@ -30,6 +30,15 @@ class LearnSettings:
 
 
 @dataclass(frozen=True)
+class MissionSettings(LearnSettings):
+    """How a mission is learnt and what is kept of it."""
+
+    method: str = setting("dbs_hybrid", "continual-learning method or selection strategy", choices=METHOD_NAMES)
+    budget: int = setting(200, "observations the replay buffer keeps per group (B)", low=0)
+    max_buffer_mb: float = setting(0.0, "largest replay buffer on disk; 0: bounded by count only", low=0.0)
+
+
+@dataclass(frozen=True)
 class ThinningSettings:
     """When two frames are near-identical: flown less than this far, and looking this much alike."""
 
@@ -54,12 +63,9 @@ class GateSettings:
 
 
 @dataclass(frozen=True)
-class AdaptSettings(LearnSettings, ThinningSettings, GateSettings):
+class AdaptSettings(MissionSettings, ThinningSettings, GateSettings):
     """Everything about an adaptation; the paper's values are the defaults where it gives one."""
 
-    method: str = setting("dbs_hybrid", "continual-learning method or selection strategy", choices=METHOD_NAMES)
-    budget: int = setting(200, "observations the replay buffer keeps per group (B)", low=0)
-    max_buffer_mb: float = setting(0.0, "largest replay buffer on disk; 0: bounded by count only", low=0.0)
     keep_raw: bool = setting(False, "keep the raw mission after it was learnt (laboratories)")
     keep_generations: int = setting(3, "generations kept on disk, at least two", low=2)
     device: str = setting(

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 CURRENT, EXEMPLAR, REPLAY = 0, 1, 2
 """Sources of a mixed batch, in the order in which they stand in it."""
 
+Key = tuple[int, int, int]
+"""(source, image, view)."""
+
 Views = NDArray[np.int64]
 """(n, 2) rows of image index and view number."""
 
@@ -77,7 +80,7 @@ def plan_batches(
     return plan
 
 
-def views_of(plan: Iterable[PlannedBatch]) -> Iterator[tuple[int, int, int]]:
+def views_of(plan: Iterable[PlannedBatch]) -> Iterator[Key]:
     """Every (source, image, view) of a plan once, in the order of first use."""
     seen = set()
     for batch in plan:

@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from aerial_vpr_cl.images import decode_compressed
 from aerial_vpr_cl.learning.augmentation import STYLE, change_look
-from aerial_vpr_cl.learning.selection import embed
 from aerial_vpr_cl.memory.buffer import Observation
+from aerial_vpr_cl.model.batches import in_batches
 from aerial_vpr_cl.model.network import Network
 
 Frame = TypeVar("Frame")
@@ -45,16 +46,14 @@ def calibrate(
     network: Network, held: Sequence[Observation], views: NDArray[np.uint8], labels: NDArray[np.int64], seed: int
 ) -> float:
     """Fit the temperature on frames that were held back and views of the map in other looks; returns it."""
-    scores = [embed(network, held).scores, scores_of(network, in_other_looks(views, seed))]
+    flown = [decode_compressed(frame.image) for frame in held]
+    scores = [scores_of(network, flown), scores_of(network, in_other_looks(views, seed))]
     truth = np.concatenate([np.array([frame.label for frame in held], np.int64), labels])
     return network.fit_temperature(torch.from_numpy(np.concatenate(scores)), torch.from_numpy(truth))
 
 
-def scores_of(network: Network, images: NDArray[np.uint8], batch: int = 32) -> NDArray[np.float32]:
-    """(n, C) cosines of views."""
-    with torch.inference_mode():
-        parts = [
-            network.scores(network.preprocess(images[start : start + batch])).cpu().numpy()
-            for start in range(0, len(images), batch)
-        ]
-    return np.concatenate(parts) if parts else np.empty((0, network.grid.n_classes), np.float32)
+def scores_of(network: Network, images: Sequence[NDArray[np.uint8]] | NDArray[np.uint8]) -> NDArray[np.float32]:
+    """(n, C) cosines of images."""
+    if not len(images):
+        return np.empty((0, network.grid.n_classes), np.float32)
+    return in_batches(lambda part: (network.scores(network.preprocess(part)),), images)[0]

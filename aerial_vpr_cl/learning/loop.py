@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from aerial_vpr_cl.files import sha256_of
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.images import decode_compressed
+from aerial_vpr_cl.learning import augmentation
 from aerial_vpr_cl.learning.adapt_settings import LearnSettings
-from aerial_vpr_cl.learning.augmentation import augment
-from aerial_vpr_cl.learning.batches import CURRENT, EXEMPLAR, BatchSizes, PlannedBatch, Sources, plan_batches, views_of
+from aerial_vpr_cl.learning.batches import (
+    CURRENT,
+    EXEMPLAR,
+    BatchSizes,
+    Key,
+    PlannedBatch,
+    Sources,
+    plan_batches,
+    views_of,
+)
 from aerial_vpr_cl.learning.methods.base import Batch, Method
 from aerial_vpr_cl.learning.optimisers import Optimisers
 from aerial_vpr_cl.learning.recipes import Recipe
-from aerial_vpr_cl.learning.trunk_cache import Key, TrunkCache
+from aerial_vpr_cl.learning.slot_file import digest_of
+from aerial_vpr_cl.learning.trunk_outputs import Picture, TrunkOutputs, content_of
 from aerial_vpr_cl.memory.buffer import Observation
 from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.progress import Progress, silent
@@ -36,7 +45,7 @@ class Memories:
 
     exemplars: ExemplarMemory | None
     satellite: SatelliteMap | None
-    replay: Sequence[Observation]
+    replay: Sequence[Observation] = ()
 
 
 @dataclass(frozen=True)
@@ -47,34 +56,18 @@ class LearnReport:
     epoch_losses: tuple[float, ...]
 
 
-class ViewCache(Protocol):
-    """Trunk outputs of views by key."""
-
-    def prepare(self, keys: Iterable[Key], progress: Progress = silent) -> None: ...
-
-    def __call__(self, keys: Sequence[Key]) -> torch.Tensor: ...
-
-
-OpenCache = Callable[[Network, "ViewMaker"], AbstractContextManager[ViewCache]]
-
-
 def learn(
     network: Network,
-    grid: Grid,
     current: Sequence[Observation],
     memories: Memories,
     method: Method,
     recipe: Recipe,
     settings: LearnSettings,
-    *,
+    trunk: TrunkOutputs,
     progress: Progress = silent,
-    cache_folder: Path | None = None,
-    open_cache: OpenCache | None = None,
 ) -> LearnReport:
-    """Adapt tail and heads in place to the current observations, with the method's losses (paper, section 4.3).
-
-    Trunk outputs are cached in `cache_folder` for this mission alone, or wherever `open_cache` says.
-    """
+    """Adapt tail and heads in place to the current observations, with the method's losses (paper, section 4.3)."""
+    grid = network.grid
     exemplars = memories.exemplars if method.uses_exemplars else None
     replay = memories.replay if method.strategy is not None else ()
     plan = _plan(grid, current, exemplars, replay, settings)
@@ -83,28 +76,26 @@ def learn(
     rates = settings.tail_rate or recipe.mission_tail_rate, settings.head_rate or recipe.mission_head_rate
     optimisers = Optimisers(network, *rates, patience=settings.plateau_cycles)
     epochs: list[list[float]] = []
-    own_cache = TrunkCache(network, draw, capacity_bytes=settings.cache_mb << 20, folder=cache_folder)
-    with open_cache(network, draw) if open_cache else own_cache as cache:
-        cache.prepare(views_of(plan), progress)
-        network.train()
-        # SALAD's dropout draws from torch; the seed and the mission fix that too.
-        torch.manual_seed(zlib.crc32(f"{settings.seed} {current[0].mission if current else ''}".encode()))
-        done = 0
-        for cycle in _cycles(plan, grid.n_groups):
-            cycle_start = len(epochs)
-            for epoch in cycle:
-                method.begin_epoch(network, epoch[0].group)
-                epochs.append([])
-                for planned in epoch:
-                    batch = _load(planned, cache, draw, network)
-                    loss = method.loss(network, batch)
-                    optimisers.step(loss, planned.group)
-                    method.after_step(network, batch)
-                    epochs[-1].append(float(loss.detach()))
-                    done += 1
-                    progress("learn", done, len(plan), loss=epochs[-1][-1])
-                optimisers.end_head_epoch(epoch[0].group, float(np.mean(epochs[-1])))
-            optimisers.end_cycle(float(np.mean([loss for losses in epochs[cycle_start:] for loss in losses])))
+    trunk.prepare((draw.picture(key) for key in views_of(plan)), progress)
+    network.train()
+    # SALAD's dropout draws from torch; the seed and the mission fix that too.
+    torch.manual_seed(zlib.crc32(f"{settings.seed} {current[0].mission if current else ''}".encode()))
+    done = 0
+    for cycle in _cycles(plan, grid.n_groups):
+        cycle_start = len(epochs)
+        for epoch in cycle:
+            method.begin_epoch(network, epoch[0].group)
+            epochs.append([])
+            for planned in epoch:
+                batch = _load(planned, trunk, draw, network)
+                loss = method.loss(network, batch)
+                optimisers.step(loss, planned.group)
+                method.after_step(network, batch)
+                epochs[-1].append(float(loss.detach()))
+                done += 1
+                progress("learn", done, len(plan), loss=epochs[-1][-1])
+            optimisers.end_head_epoch(epoch[0].group, float(np.mean(epochs[-1])))
+        optimisers.end_cycle(float(np.mean([loss for losses in epochs[cycle_start:] for loss in losses])))
     network.eval()
     return LearnReport(len(plan), tuple(float(np.mean(losses)) for losses in epochs))
 
@@ -161,6 +152,11 @@ class ViewMaker:
         self.replay = replay
         self.recipe = recipe
         self.seed = seed
+        # Other settings and another way of drawing give other pixels, which must not be taken for these.
+        code = sha256_of(Path(augmentation.__file__))
+        self._how_drawn = digest_of((size_px, recipe.mission_augmentation, recipe.view, code)).hex()
+        flown, replayed = ([content_of(image) for image in images] for images in (current, replay))
+        self._contents = (flown, range(len(exemplars or ())), replayed)
 
     def identity(self, key: Key) -> tuple[int, ...]:
         """What the view of a key follows from, beside the image: numbers that name it among all views of all runs."""
@@ -171,7 +167,14 @@ class ViewMaker:
         learnt, flown = (zlib.crc32(mission.encode()) for mission in (self.current[0].mission, image.mission))
         return self.seed, 1, CURRENT, learnt, flown, image.stamp_ns % 2**64, view
 
-    def __call__(self, key: Key) -> NDArray[np.uint8]:
+    def picture(self, key: Key) -> Picture:
+        """The view of a key for the trunk; its name holds all that its pixels follow from."""
+        source, index, _ = key
+        name = ("view", self._how_drawn, self._contents[source][index], self.identity(key))
+        return Picture(name, lambda: self.render(key))
+
+    def render(self, key: Key) -> NDArray[np.uint8]:
+        """The pixels of a view."""
         source, index, _ = key
         rng = np.random.default_rng(self.identity(key))
         if source == EXEMPLAR:
@@ -181,7 +184,7 @@ class ViewMaker:
         else:
             image = decode_compressed((self.current if source == CURRENT else self.replay)[index].image)
         turn = source == EXEMPLAR and not self.recipe.view.is_north_up
-        return augment(image, self.size_px, rng, self.recipe.mission_augmentation, turn=turn)
+        return augmentation.augment(image, self.size_px, rng, self.recipe.mission_augmentation, turn=turn)
 
     def label(self, source: int, index: int) -> int:
         """Class of an image of a source."""
@@ -191,11 +194,11 @@ class ViewMaker:
         return (self.current if source == CURRENT else self.replay)[index].label
 
 
-def _load(planned: PlannedBatch, cache: ViewCache, draw: ViewMaker, network: Network) -> Batch:
+def _load(planned: PlannedBatch, trunk: TrunkOutputs, draw: ViewMaker, network: Network) -> Batch:
     keys = [(source, image, view) for source, views in enumerate(planned.views) for image, view in views.tolist()]
     return Batch(
         group=planned.group,
-        trunk=cache(keys),
+        trunk=trunk.of([draw.picture(key) for key in keys]),
         labels=torch.tensor([draw.label(source, image) for source, image, _ in keys], device=network.device),
         source=torch.tensor([source for source, _, _ in keys], device=network.device),
         replayed=[draw.replay[image] for image, _ in planned.views[2].tolist()],

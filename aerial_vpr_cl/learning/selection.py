@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from aerial_vpr_cl.geo.grid import Grid
-from aerial_vpr_cl.images import decode_compressed
 from aerial_vpr_cl.learning.methods.base import Method
+from aerial_vpr_cl.learning.trunk_outputs import TrunkOutputs, whole_image
 from aerial_vpr_cl.memory.buffer import Observation, ReplayBuffer
 from aerial_vpr_cl.memory.strategies import Pool, select
+from aerial_vpr_cl.model.batches import in_batches
 from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.progress import Progress, silent
-
-FEATURE_BATCH = 32
 
 
 @dataclass(frozen=True)
@@ -29,55 +28,39 @@ class Embedding:
     losses: NDArray[np.float32]  # (n,) cross-entropy of the own head, without margin
 
 
-TrunkOf = Callable[[Network, Sequence[Observation]], torch.Tensor]
-"""Trunk outputs of whole, unaugmented images."""
-
-
-def pass_trunk(network: Network, observations: Sequence[Observation]) -> torch.Tensor:
-    """Decode the images and pass the trunk over them."""
-    return network.trunk_features(
-        network.preprocess([decode_compressed(observation.image) for observation in observations])
-    )
-
-
 def embed(
     network: Network,
     observations: Sequence[Observation],
+    trunk: TrunkOutputs,
     progress: Progress = silent,
     phase: str = "embed",
-    trunk_of: TrunkOf = pass_trunk,
 ) -> Embedding:
     """Features, scores and margin-free losses of whole images."""
-    features, scores, losses = [], [], []
-    with torch.inference_mode():
-        for start in range(0, len(observations), FEATURE_BATCH):
-            part = observations[start : start + FEATURE_BATCH]
-            z = network.features_of_trunk(trunk_of(network, part))
-            labels = torch.tensor([observation.label for observation in part], device=network.device)
-            groups = network.heads.group_of_class[labels]
-            loss = z.new_zeros(len(part))
-            for group in groups.unique().tolist():
-                rows = groups == group
-                loss[rows] = network.heads.cross_entropy(z[rows], labels[rows], group, margin=False)
-            features.append(z.cpu().numpy())
-            scores.append(network.heads.cosines(z).cpu().numpy())
-            losses.append(loss.cpu().numpy())
-            progress(phase, min(start + FEATURE_BATCH, len(observations)), len(observations))
-    if not features:
+    if not observations:
         empty = np.empty((0, network.feature_dim), np.float32)
         return Embedding(empty, np.empty((0, network.grid.n_classes), np.float32), np.empty(0, np.float32))
-    return Embedding(np.concatenate(features), np.concatenate(scores), np.concatenate(losses))
+
+    def outputs(part: Sequence[Observation]) -> tuple[Tensor, Tensor, Tensor]:
+        features = network.features_of_trunk(trunk.of([whole_image(observation) for observation in part]))
+        labels = torch.tensor([observation.label for observation in part], device=network.device)
+        groups = network.heads.group_of_class[labels]
+        losses = features.new_zeros(len(part))
+        for group in groups.unique().tolist():
+            rows = groups == group
+            losses[rows] = network.heads.cross_entropy(features[rows], labels[rows], group, margin=False)
+        return features, network.heads.cosines(features), losses
+
+    return Embedding(*in_batches(outputs, observations, progress=progress, phase=phase))
 
 
 def select_replay(
     network: Network,
-    grid: Grid,
     current: Sequence[Observation],
     buffer: ReplayBuffer,
     method: Method,
     rng: np.random.Generator,
+    trunk: TrunkOutputs,
     progress: Progress = silent,
-    trunk_of: TrunkOf = pass_trunk,
     limits: ReplayBuffer | None = None,
 ) -> ReplayBuffer:
     """The next replay buffer: per group, Φ(P_k, q, B) over the stored and the new observations (equation 1).
@@ -88,9 +71,10 @@ def select_replay(
         return buffer
     candidates = [*buffer, *current]
     buffer = buffer if limits is None else limits
-    embedding = embed(network, candidates, progress, "select", trunk_of)
+    embedding = embed(network, candidates, trunk, progress, "select")
     n_stored = len(candidates) - len(current)
     labels = np.array([candidate.label for candidate in candidates], np.int64)
+    grid = network.grid
     groups = grid.groups[labels]
     for group in range(grid.n_groups):
         rows = np.flatnonzero(groups == group)  # stored ones first, then the mission in time order

@@ -24,6 +24,7 @@ import aerial_vpr_cl
 from aerial_vpr_cl.errors import StoreError
 from aerial_vpr_cl.knowledge.disposal import DisposableMission
 from aerial_vpr_cl.knowledge.generations import Generation, GenerationStore
+from aerial_vpr_cl.knowledge.report import MissionReport
 from aerial_vpr_cl.learning.update_process import UpdateLimits
 
 if TYPE_CHECKING:
@@ -82,8 +83,7 @@ class RunningUpdate:
         self._before = max(store.numbers(), default=-1)
         self._cancelled = False
         self._stage = Stage()
-        self._reports: list[dict[str, Any]] = []
-        self._refused: list[str] = []
+        self._reports: list[MissionReport] = []
         self._end: dict[str, Any] | None = None
         self._outcome: Outcome | None = None
         self._finished = threading.Event()
@@ -158,20 +158,18 @@ class RunningUpdate:
         elif event == "progress":
             self._stage = _advance(self._stage, values)
         elif event == "report":
-            self._reports.append(values)
-        elif event == "refused":
-            self._refused.append(values["reason"])
+            self._reports.append(MissionReport.from_dict(values))
         else:
             self._end = {"event": event, **values}
 
     def _judge(self, code: int) -> Outcome:
         """What happened, by the store: it knows also what the process had no time to tell."""
         serving = self._store.newest()
-        told = [told_report(report) for report in self._reports]
-        known = max((report["generation"] for report in self._reports), default=self._before)
+        reports = list(self._reports)
+        known = max((report.generation for report in reports), default=self._before)
         if serving.number > known and serving.facts.get("report"):
-            told.append(told_report(self._untold_report(serving)))
-        told += [f"not learnt: {reason}; mission kept" for reason in self._refused]
+            reports.append(self._untold_report(serving))
+        told = [report.summary() for report in sorted(reports, key=lambda report: not report.committed)]
         event = self._end["event"] if self._end else ""
         if event == "done" and not told:
             told.append("no mission is waiting")
@@ -181,10 +179,10 @@ class RunningUpdate:
             told.append("cancelled; what is not learnt is kept")
         elif not event:
             told.append(f"the update process {_how_it_ended(code, self._limits)}; what is not learnt is kept")
-        success = event == "done" and not self._refused and all(report["committed"] for report in self._reports)
+        success = event == "done" and all(report.committed for report in reports)
         return Outcome(success, f"{'. '.join(told)}. Generation {serving.number} serves.", serving.number)
 
-    def _untold_report(self, generation: Generation) -> dict[str, Any]:
+    def _untold_report(self, generation: Generation) -> MissionReport:
         """The report that a generation was committed with, when its learner ended before it could tell."""
         root = self._store.root.resolve()
         marks = [DisposableMission.from_dict(values, root) for values in generation.facts.get("dispose", [])]
@@ -192,28 +190,8 @@ class RunningUpdate:
             with suppress(StoreError):
                 self._store.finish_disposal()
         is_kept = not marks or any(mark.path.exists() for mark in marks)
-        return {**generation.facts["report"], "generation": generation.number, "keep_raw": is_kept}
-
-
-def told_report(report: Mapping[str, Any]) -> str:
-    """One mission's report (AdaptReport.to_dict and `keep_raw`) in a pilot's words."""
-    name = report["mission"]
-    if not report["committed"]:
-        return f"{name}: not learnt: {report['reason']}; mission kept"
-    if not report["before"]:
-        return f"{name}: was learnt before and is not learnt again; delete the mission if it is not needed"
-    before, after = report["before"], report["after"]
-    flown = report["frames"] + sum(report["refused"].values())
-    raw = "raw mission kept" if report["keep_raw"] else f"{flown - report['kept']} deleted"
-    changes = [
-        f"{what} {before[key]:.0%} -> {after[key]:.0%}"
-        for what, key in (("on this flight", "mission"), ("on earlier ones", "replay"), ("on the map", "exemplars"))
-        if before[key] is not None and after[key] is not None
-    ]
-    return (
-        f"{name}: learnt as generation {report['generation']}: {flown} frames flown, {report['used']} used, "
-        f"{report['kept']} kept, {raw}; recall {', '.join(changes)}"
-    )
+        report = MissionReport.from_dict(generation.facts["report"])
+        return replace(report, generation=generation.number, keep_raw=is_kept)
 
 
 def _advance(stage: Stage, values: Mapping[str, Any]) -> Stage:

@@ -3,7 +3,7 @@
     python -m aerial_vpr_cl.learning.update_process
 
 First line of standard input: {"store", "settings", "limits"}. Standard output: one JSON object a line with its
-"event": mission, progress, report, refused, cancelled, error, done. SIGINT, SIGTERM or the end of standard input
+"event": mission, progress, report, cancelled, error, done. SIGINT, SIGTERM or the end of standard input
 (whoever wanted the update is gone) cancel at the next step of learning: nothing of the mission at hand is changed.
 A commit that has begun is finished.
 """
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aerial_vpr_cl.errors import AerialVprError, Cancelled, MissionError
+from aerial_vpr_cl.errors import AerialVprError, Cancelled
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.settings import load_settings, setting
 
@@ -90,18 +90,16 @@ class Update:
             if not missions:
                 return
             # PyTorch takes seconds to load: only now, when there is something to learn.
-            from aerial_vpr_cl.learning.adapt import AdaptSettings, adapt_to_mission
+            from aerial_vpr_cl.learning.adapt import AdaptSettings, learn_missions
 
-            wanted = load_settings(AdaptSettings, settings)
-            for index, mission in enumerate(missions, start=1):
-                self._tell("mission", mission=mission.name, index=index, count=len(missions))
-                self.progress("read", 0, 1)
-                try:
-                    report = adapt_to_mission(store, mission, wanted, self.progress)
-                except MissionError as error:
-                    self._tell("refused", mission=mission.name, reason=str(error))
-                    continue
-                self._tell("report", **report.to_dict(), keep_raw=wanted.keep_raw)
+            learn_missions(
+                store,
+                missions,
+                load_settings(AdaptSettings, settings),
+                self.progress,
+                begin=lambda mission, index, count: self._tell("mission", mission=mission, index=index, count=count),
+                end=lambda report: self._tell("report", **report.to_dict()),
+            )
 
 
 def main() -> int:

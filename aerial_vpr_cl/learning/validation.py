@@ -10,23 +10,18 @@ import torch
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.knowledge.report import Recalls
 from aerial_vpr_cl.learning.adapt_settings import GateSettings
 from aerial_vpr_cl.learning.loop import Memories
-from aerial_vpr_cl.learning.selection import FEATURE_BATCH, embed
+from aerial_vpr_cl.learning.trunk_outputs import Picture, TrunkOutputs, scores_of, whole_exemplar, whole_image
 from aerial_vpr_cl.memory.buffer import Observation
 from aerial_vpr_cl.model.network import Network
 
 NEAR_CELLS = 1.5
 """A prediction counts when its cell centre lies within this many cell sides: 300 m for cells of 200 m."""
 
-
-@dataclass(frozen=True)
-class Recalls:
-    """Share of frames placed near the truth; NaN where there is nothing to look at."""
-
-    mission: float
-    replay: float
-    exemplars: float
+Asked = tuple[list[Picture], NDArray[np.float64]]
+"""Pictures and their (n, 2) positions."""
 
 
 def recall_near(grid: Grid, scores: NDArray[np.float32], positions: NDArray[np.float64]) -> float:
@@ -37,15 +32,27 @@ def recall_near(grid: Grid, scores: NDArray[np.float32], positions: NDArray[np.f
     return float((np.linalg.norm(predicted - positions, axis=1) <= NEAR_CELLS * grid.cell_side_m).mean())
 
 
-def measure(
-    network: Network, grid: Grid, current: Sequence[Observation], memories: Memories, n_exemplars: int
-) -> Recalls:
-    """Recall on the flown frames, the replay buffer and a fixed, spread sample of the exemplars."""
-    return Recalls(
-        mission=_recall_of(network, grid, current),
-        replay=_recall_of(network, grid, memories.replay),
-        exemplars=_recall_of_exemplars(network, grid, memories, n_exemplars),
-    )
+@dataclass(frozen=True, eq=False)
+class Questions:
+    """What the gate asks before and after learning: pictures, and where they were taken."""
+
+    mission: Asked
+    replay: Asked
+    exemplars: Asked
+
+    @classmethod
+    def about(cls, network: Network, current: Sequence[Observation], memories: Memories, n_exemplars: int) -> Questions:
+        """The flown frames, the replay buffer and a fixed, spread sample of the exemplars."""
+        return cls(_flown(current), _flown(memories.replay), _exemplars(memories, n_exemplars, network.input_size))
+
+    @property
+    def pictures(self) -> list[Picture]:
+        """All of them."""
+        return [*self.mission[0], *self.replay[0], *self.exemplars[0]]
+
+    def put_to(self, network: Network, trunk: TrunkOutputs) -> Recalls:
+        """How well a network answers."""
+        return Recalls(*(_recall(network, asked, trunk) for asked in (self.mission, self.replay, self.exemplars)))
 
 
 def refusal(network: Network, before: Recalls, after: Recalls, settings: GateSettings) -> str:
@@ -65,19 +72,19 @@ def refusal(network: Network, before: Recalls, after: Recalls, settings: GateSet
     return ""
 
 
-def _recall_of(network: Network, grid: Grid, observations: Sequence[Observation]) -> float:
+def _recall(network: Network, asked: Asked, trunk: TrunkOutputs) -> float:
+    pictures, positions = asked
+    return recall_near(network.grid, scores_of(network, pictures, trunk), positions) if pictures else float("nan")
+
+
+def _flown(observations: Sequence[Observation]) -> Asked:
     positions = np.array([observation.position for observation in observations]).reshape(-1, 2)
-    return recall_near(grid, embed(network, observations).scores, positions)
+    return [whole_image(observation) for observation in observations], positions
 
 
-def _recall_of_exemplars(network: Network, grid: Grid, memories: Memories, n_exemplars: int) -> float:
+def _exemplars(memories: Memories, count: int, size_px: int) -> Asked:
     memory = memories.exemplars
-    if memory is None or not n_exemplars or not len(memory.labels):
-        return float("nan")
-    rows = np.unique(np.linspace(0, len(memory.labels) - 1, n_exemplars).astype(int))
-    scores = []
-    with torch.inference_mode():
-        for start in range(0, len(rows), FEATURE_BATCH):
-            images = memory.read(rows[start : start + FEATURE_BATCH], network.input_size, memories.satellite)
-            scores.append(network.scores(network.preprocess(images)).cpu().numpy())
-    return recall_near(grid, np.concatenate(scores), memory.centres[rows])
+    if memory is None or not count or not len(memory):
+        return [], np.empty((0, 2))
+    rows = np.unique(np.linspace(0, len(memory) - 1, count).astype(int))
+    return [whole_exemplar(memory, int(row), size_px, memories.satellite) for row in rows], memory.centres[rows]

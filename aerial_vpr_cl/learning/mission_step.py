@@ -1,0 +1,81 @@
+"""One mission, learnt and selected from, on values: what `adapt` commits and what the benchmark measures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from aerial_vpr_cl.knowledge.failpoints import failpoint
+from aerial_vpr_cl.knowledge.report import Recalls
+from aerial_vpr_cl.learning.adapt_settings import GateSettings, MissionSettings
+from aerial_vpr_cl.learning.loop import LearnReport, Memories, learn
+from aerial_vpr_cl.learning.methods import method_of
+from aerial_vpr_cl.learning.methods.base import MissionStep
+from aerial_vpr_cl.learning.recipes import recipe_of
+from aerial_vpr_cl.learning.selection import select_replay
+from aerial_vpr_cl.learning.trunk_outputs import TrunkOutputs
+from aerial_vpr_cl.learning.validation import Questions, refusal
+from aerial_vpr_cl.memory.buffer import Observation, ReplayBuffer
+from aerial_vpr_cl.model.network import Network
+from aerial_vpr_cl.progress import Progress, silent
+
+
+@dataclass(frozen=True, eq=False)
+class MissionResult:
+    """What a mission made of network and replay buffer: the old ones where the gate refused the new."""
+
+    network: Network
+    buffer: ReplayBuffer
+    refusal: str  # why the gate let nothing through; empty otherwise
+    before: Recalls | None  # where a gate was asked
+    after: Recalls | None
+    learnt: LearnReport
+    learn_s: float
+    select_s: float
+
+
+def learn_mission(
+    network: Network,
+    buffer: ReplayBuffer,
+    memories: Memories,
+    frames: Sequence[Observation],
+    past: Sequence[str],
+    settings: MissionSettings,
+    trunk: TrunkOutputs,
+    *,
+    gate: GateSettings | None = None,
+    progress: Progress = silent,
+) -> MissionResult:
+    """Learn from the frames of a mission and select what the replay buffer keeps; nothing given is changed.
+
+    `past` are the names of the missions learnt before. Without a gate the network is not measured, nor ever refused.
+    """
+    started = time.monotonic()
+    method = method_of(settings.method)
+    memories = replace(memories, replay=tuple(buffer))
+    adapted = network.copy_living_parts()
+    questions = Questions.about(network, frames, memories, gate.gate_samples) if gate else None
+    if questions:
+        trunk.prepare(questions.pictures, progress)
+    before = questions.put_to(adapted, trunk) if questions else None
+    failpoint("learn.start")
+    method.begin_mission(adapted, MissionStep(len(past) + 1, frames[0].mission, tuple(past)))
+    recipe = recipe_of(network.backbone.name, network.settings.view)
+    learnt = learn(adapted, frames, memories, method, recipe, settings, trunk, progress)
+    failpoint("learn.done")
+    after = questions.put_to(adapted, trunk) if questions else None
+    learn_s = time.monotonic() - started
+    reason = refusal(adapted, before, after, gate) if gate and before and after else ""
+    if reason:
+        return MissionResult(network, buffer, reason, before, after, learnt, learn_s, 0.0)
+
+    started = time.monotonic()
+    failpoint("select.start")
+    limits = buffer.bounded(settings.budget, int(settings.max_buffer_mb * 2**20) or None)
+    rng = np.random.default_rng([settings.seed, 2, len(past)])
+    selected = select_replay(adapted, frames, buffer, method, rng, trunk, progress, limits=limits)
+    failpoint("select.done")
+    return MissionResult(adapted, selected, "", before, after, learnt, learn_s, time.monotonic() - started)
