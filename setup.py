@@ -41,6 +41,8 @@ setup(
             "localization_node = aerial_vpr_cl.nodes.entry:localization",
             "learner_node = aerial_vpr_cl.nodes.entry:learner",
             "replay_node = aerial_vpr_cl.nodes.entry:replay",
+            "autopilot_bridge_node = aerial_vpr_cl.nodes.entry:autopilot_bridge",
+            "simulated_camera_node = aerial_vpr_cl.nodes.entry:simulated_camera",
         ],
     },
 )

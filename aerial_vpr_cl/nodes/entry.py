@@ -29,6 +29,16 @@ def replay() -> int:
     return start("replay_node")
 
 
+def autopilot_bridge() -> int:
+    """The program autopilot_bridge_node."""
+    return start("autopilot_bridge_node")
+
+
+def simulated_camera() -> int:
+    """The program simulated_camera_node."""
+    return start("simulated_camera_node")
+
+
 def start(module: str) -> int:
     """Run the `main` of a module of the nodes; nothing is lost if a signal ends it before."""
     for number in (signal.SIGINT, signal.SIGTERM):

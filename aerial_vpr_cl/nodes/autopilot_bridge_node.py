@@ -1,0 +1,273 @@
+"""The autopilot bridge: one MAVLink cable in place of four drivers, and the way back for the answer.
+
+    MAVLink  ─►  autopilot_bridge  ─►  imu  height  odometry  fix  landed
+    localization/fix, localization/state  ─►  autopilot_bridge  ─►  MAVLink
+
+What it can send at all stands in autopilot/link.py; it never arms and never touches mode, mission or controls.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import Point, Quaternion, Vector3
+from nav_msgs.msg import Odometry
+from rclpy.qos import QoSDurabilityPolicy, QoSProfile
+from sensor_msgs.msg import Imu, NavSatFix, NavSatStatus, Range
+from std_msgs.msg import Bool, Header
+
+from aerial_vpr_cl.autopilot.answers import Position, message_interval
+from aerial_vpr_cl.autopilot.link import Link
+from aerial_vpr_cl.autopilot.reporter import Reporter, ReportSettings
+from aerial_vpr_cl.autopilot.reset_gate import ResetSettings
+from aerial_vpr_cl.autopilot.telemetry import (
+    MESSAGE_RATES_HZ,
+    Attitude,
+    GnssFix,
+    Height,
+    Landed,
+    LocalPosition,
+    Telemetry,
+    Told,
+)
+from aerial_vpr_cl.autopilot.transport import check_address
+from aerial_vpr_cl.mission.messages import stamp_of
+from aerial_vpr_cl.nodes.living_node import LivingNode
+from aerial_vpr_cl.nodes.running import run_node
+from aerial_vpr_cl.settings import setting
+
+LATCHED = QoSProfile(depth=1, durability=QoSDurabilityPolicy.TRANSIENT_LOCAL)
+ASK_EVERY_S = 10.0
+"""Messages that the autopilot should send are asked for again: it may have been restarted."""
+
+
+@dataclass(frozen=True)
+class BridgeSettings:
+    """Where the autopilot is, and what its instruments are worth."""
+
+    autostart: bool = setting(True, "configure and activate without being asked; false: wait for a lifecycle manager")
+    address: str = setting(
+        "udp:0.0.0.0:14550", "udp:HOST:PORT to listen, udpout:HOST:PORT to call, serial:/dev/ttyAMA0:921600"
+    )
+    system_id: int = setting(1, "our MAVLink system, the vehicle's own: we are a part of it", low=1, high=255)
+    signing_passphrase: str = setting("", "sign what is sent and refuse what is not signed; empty: no signing")
+    heading_sigma_deg: float = setting(3.0, "standard deviation of the filter's heading", low=0.1, high=180.0)
+    tilt_sigma_deg: float = setting(1.0, "standard deviation of its pitch and roll", low=0.05, high=45.0)
+    base_frame_id: str = setting("base_link", "frame of the drone's body")
+
+
+PARAMETERS = {"": (BridgeSettings, ReportSettings), "reset": (ResetSettings,)}
+FIXED = ("autostart", "address", "system_id", "signing_passphrase", "output", "sensor_id")
+
+
+class AutopilotBridgeNode(LivingNode):
+    """Listens in a thread of its own; answers go out from the callbacks that hear them."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__("autopilot_bridge", PARAMETERS, FIXED, **options)
+        check_address(self._bridge.address)
+        self._link: Link | None = None
+        self._reporter: Reporter | None = None
+        self._listener: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._reporting = threading.Lock()
+        self._entities: list[Any] = []
+        self._asked_ns = 0
+        self._sent = 0
+        self._told: dict[str, int] = {}
+
+    @property
+    def _bridge(self) -> BridgeSettings:
+        return self.settings[BridgeSettings]
+
+    def connect(self) -> None:
+        """Open the cable and the topics on both sides of it."""
+        bridge = self._bridge
+        self._link = Link(
+            bridge.address,
+            system_id=bridge.system_id,
+            signing_passphrase=bridge.signing_passphrase,
+            now_ns=self._now_ns,
+        )
+        self._reporter = Reporter(self.settings[ReportSettings], self.settings[ResetSettings], self._link.clock)
+        self._imu_out = self.create_publisher(Imu, "imu", 10)
+        self._height_out = self.create_publisher(Range, "height", 10)
+        self._odometry_out = self.create_publisher(Odometry, "odometry", 10)
+        self._fix_out = self.create_publisher(NavSatFix, "fix", 10)
+        self._landed_out = self.create_publisher(Bool, "landed", LATCHED)
+        publishers = (self._imu_out, self._height_out, self._odometry_out, self._fix_out, self._landed_out)
+        self._entities = [(self.destroy_publisher, publisher) for publisher in publishers]
+        answers = self.create_subscription(NavSatFix, "localization/fix", self._on_answer, 10)
+        states = self.create_subscription(DiagnosticStatus, "localization/state", self._on_state, 10)
+        self._entities += [(self.destroy_subscription, answers), (self.destroy_subscription, states)]
+        period_s = 1.0 / self.settings[ReportSettings].rate_hz
+        self._entities.append((self.destroy_timer, self.create_timer(period_s, self._tick, clock=self.steady)))
+        self._stopping.clear()
+        self._listener = threading.Thread(target=self._listen, name="autopilot", daemon=True)
+        self._listener.start()
+
+    def disconnect(self) -> None:
+        """Close the cable."""
+        self._stopping.set()
+        if self._listener is not None:
+            self._listener.join(2.0)
+        while self._entities:
+            destroy, entity = self._entities.pop()
+            destroy(entity)
+        if self._link is not None:
+            self._link.close()
+        self._link = self._reporter = self._listener = None
+
+    # From the autopilot
+
+    def _listen(self) -> None:
+        link, reporter = self._link, self._reporter
+        assert link is not None and reporter is not None
+        telemetry = Telemetry(link.clock)
+        while not self._stopping.is_set():
+            with self.edge("autopilot"):
+                for message, arrived_ns in link.poll(0.05):
+                    for told in telemetry.take(message, arrived_ns, link.armed):
+                        with self._reporting:
+                            reporter.told(told)
+                        if self.is_active:
+                            self._publish(told)
+                self._ask(link)
+
+    def _ask(self, link: Link) -> None:
+        now_ns = self._now_ns()
+        if link.is_connected and now_ns - self._asked_ns > ASK_EVERY_S * 1e9:
+            self._asked_ns = now_ns
+            for message_id, rate_hz in MESSAGE_RATES_HZ.items():
+                link.send(message_interval(link.vehicle_system, message_id, rate_hz))
+
+    def _publish(self, told: Told) -> None:
+        kind = type(told).__name__
+        self._told[kind] = self._told.get(kind, 0) + 1
+        if isinstance(told, Attitude):
+            self._imu_out.publish(self._imu(told))
+        elif isinstance(told, Height):
+            header = _header(told.stamp_ns, self._bridge.base_frame_id)
+            limits = {"min_range": told.least_m, "max_range": told.most_m}
+            self._height_out.publish(Range(header=header, range=told.height_m, **limits))
+        elif isinstance(told, LocalPosition):
+            self._odometry_out.publish(self._odometry(told))
+        elif isinstance(told, GnssFix):
+            self._fix_out.publish(_fix(told))
+        elif isinstance(told, Landed):
+            self._landed_out.publish(Bool(data=told.landed))
+
+    def _imu(self, told: Attitude) -> Imu:
+        bridge = self._bridge
+        x, y, z, w = told.quaternion
+        tilt, heading = math.radians(bridge.tilt_sigma_deg) ** 2, math.radians(bridge.heading_sigma_deg) ** 2
+        imu = Imu(header=_header(told.stamp_ns, bridge.base_frame_id), orientation=Quaternion(x=x, y=y, z=z, w=w))
+        imu.orientation_covariance = [tilt, 0.0, 0.0, 0.0, tilt, 0.0, 0.0, 0.0, heading]
+        imu.angular_velocity = Vector3(**dict(zip("xyz", told.rates.tolist())))
+        imu.linear_acceleration_covariance[0] = -1.0  # not told
+        return imu
+
+    def _odometry(self, told: LocalPosition) -> Odometry:
+        odometry = Odometry(header=_header(told.stamp_ns, "odom"), child_frame_id=self._bridge.base_frame_id)
+        x, y, z, w = told.quaternion
+        odometry.pose.pose.position = Point(**dict(zip("xyz", told.position.tolist())))
+        odometry.pose.pose.orientation = Quaternion(x=x, y=y, z=z, w=w)
+        return odometry
+
+    # To the autopilot
+
+    def _on_state(self, message: DiagnosticStatus) -> None:
+        with self.edge("state"), self._reporting:
+            if self.is_active and self._reporter is not None:
+                self._send(self._reporter.state(_name_of(message), message.message, self._now_ns()))
+
+    def _on_answer(self, message: NavSatFix) -> None:
+        with self.edge("answer"), self._reporting:
+            if not self.is_active or self._reporter is None or self._link is None:
+                return
+            if message.status.status < NavSatStatus.STATUS_FIX:
+                self._reporter.silent()
+                return
+            covariance = np.array(message.position_covariance).reshape(3, 3)[:2, :2]
+            position = Position(stamp_of(message), message.latitude, message.longitude, covariance)
+            self._send(self._reporter.answer(position, self._link.vehicle_system, self._now_ns()))
+
+    def _tick(self) -> None:
+        with self.edge("tick"), self._reporting:
+            if self.is_active and self._reporter is not None and self._link is not None:
+                self._send(self._reporter.tick(self._link.vehicle_system, self._now_ns()))
+
+    def _send(self, messages: list[Any]) -> None:
+        link = self._link
+        if link is None or not link.is_connected:
+            return
+        for message in messages:
+            link.send(message)
+            self._sent += message.get_type() != "STATUSTEXT"
+
+    # Health
+
+    def health(self) -> tuple[bytes, str]:
+        """Level and words of the diagnostics."""
+        if self._link is None:
+            return DiagnosticStatus.ERROR, f"{self.state}: not connected"
+        if not self._link.is_connected:
+            return DiagnosticStatus.ERROR, f"no autopilot is heard on {self._bridge.address}"
+        if not self._link.clock.is_synchronised:
+            return DiagnosticStatus.WARN, "the autopilot does not answer TIMESYNC: stamps carry the cable's delay"
+        return DiagnosticStatus.OK, "connected"
+
+    def values(self) -> dict[str, Any]:
+        """What the diagnostics say besides."""
+        link = self._link
+        if link is None:
+            return {}
+        uncertainty_ns = link.clock.uncertainty_ns
+        return {
+            "address": link.address,
+            "armed": link.armed,
+            "clock uncertainty ms": "" if uncertainty_ns is None else f"{uncertainty_ns / 1e6:.1f}",
+            "positions sent": self._sent,
+            **{f"heard {name}": count for name, count in sorted(self._told.items())},
+            **{f"refused {reason}": count for reason, count in sorted(link.counts.items())},
+        }
+
+    def _now_ns(self) -> int:
+        return int(self.get_clock().now().nanoseconds)
+
+
+def _name_of(status: DiagnosticStatus) -> str:
+    """The state's name: a value of the status, so that its name can be the node's."""
+    return next((entry.value for entry in status.values if entry.key == "state"), status.message)
+
+
+def _header(stamp_ns: int, frame_id: str) -> Header:
+    header = Header(frame_id=frame_id)
+    header.stamp.sec, header.stamp.nanosec = divmod(max(stamp_ns, 0), 1_000_000_000)
+    return header
+
+
+def _fix(told: GnssFix) -> NavSatFix:
+    fix = NavSatFix(latitude=told.latitude, longitude=told.longitude, altitude=told.altitude_m)
+    fix.header = _header(told.stamp_ns, "gnss")
+    fix.status.status, fix.status.service = told.status, NavSatStatus.SERVICE_GPS
+    if math.isfinite(told.sigma_m):
+        fix.position_covariance = (np.diag([1.0, 1.0, 4.0]) * told.sigma_m**2).ravel().tolist()
+        fix.position_covariance_type = NavSatFix.COVARIANCE_TYPE_APPROXIMATED
+    return fix
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the node."""
+    return run_node(AutopilotBridgeNode, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

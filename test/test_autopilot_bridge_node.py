@@ -1,0 +1,138 @@
+"""The bridge as a process: MAVLink over real UDP on one side, real DDS on the other."""
+
+import socket
+import time
+
+import numpy as np
+import pytest
+from autopilot_support import Vehicle
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+from nav_msgs.msg import Odometry
+from pymavlink.dialects.v20 import ardupilotmega as mavlink
+from ros_support import NodeProcess, Peer
+from sensor_msgs.msg import Imu, NavSatFix, Range
+from std_msgs.msg import Bool
+
+LEVEL_EAST = (0.7071068, 0.0, 0.0, 0.7071068)  # w, x, y, z of a level drone that points east
+
+
+@pytest.fixture
+def bridge(tmp_path):
+    """The node, a vehicle that speaks with it, and a ROS node beside it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    parameters = {"address": f"udp:127.0.0.1:{port}", "rate_hz": 20.0}
+    with (
+        NodeProcess("autopilot_bridge_node", log=tmp_path / "log", parameters=parameters) as node,
+        Peer() as peer,
+    ):
+        vehicle = Vehicle(port)
+        yield node, vehicle, peer
+        vehicle.close()
+
+
+def telemetry(vehicle, armed=False):
+    """What an autopilot sends all the time."""
+    vehicle.beat(armed)
+    ms = vehicle.boot_ms
+    vehicle.send(mavlink.MAVLink_attitude_quaternion_message(ms, *LEVEL_EAST, 0.0, 0.0, 0.0))
+    vehicle.send(mavlink.MAVLink_local_position_ned_message(ms, 10.0, 20.0, -80.0, 0.0, 5.0, 0.0))
+    vehicle.send(mavlink.MAVLink_global_position_int_message(ms, 470_000_000, -990_000_000, 0, 80_000, 0, 0, 0, 0))
+    vehicle.send(
+        mavlink.MAVLink_gps_raw_int_message(0, 3, 470_000_000, -990_000_000, 512_000, 1, 1, 0, 0, 9, h_acc=2000)
+    )
+    state = mavlink.MAV_LANDED_STATE_IN_AIR if armed else mavlink.MAV_LANDED_STATE_ON_GROUND
+    vehicle.send(mavlink.MAVLink_extended_sys_state_message(0, state))
+
+
+def pump(peer, vehicle, condition, limit_s=60.0, armed=False, each=lambda: None):
+    """Both sides go on until the condition holds; what the vehicle heard."""
+    heard, end_s = [], time.monotonic() + limit_s
+    while not condition() and time.monotonic() < end_s:
+        telemetry(vehicle, armed)
+        each()
+        peer.spin(0.05)
+        heard += vehicle.heard()
+    assert condition()
+    return heard
+
+
+def state(name):
+    return DiagnosticStatus(name="localization", message=name, values=[KeyValue(key="state", value=name)])
+
+
+def answer(peer, status=0):
+    fix = NavSatFix(latitude=47.0001, longitude=-99.0001)
+    fix.header.stamp = peer.node.get_clock().now().to_msg()
+    fix.status.status = status
+    fix.position_covariance = np.diag([25.0, 16.0, 100.0]).ravel().tolist()
+    return fix
+
+
+def test_one_cable_feeds_the_topics_of_the_other_nodes(bridge):
+    _, vehicle, peer = bridge
+    kinds = {"imu": Imu, "height": Range, "odometry": Odometry, "fix": NavSatFix, "landed": Bool}
+    heard = {topic: peer.listen(kind, topic) for topic, kind in kinds.items()}
+    pump(peer, vehicle, lambda: all(heard.values()))
+    now_s = time.time()
+    imu, odometry, fix = heard["imu"][-1], heard["odometry"][-1], heard["fix"][-1]
+    assert (imu.orientation.z, abs(imu.orientation.w)) == pytest.approx((0.0, 1.0), abs=1e-5)  # east is ROS's zero
+    assert imu.header.stamp.sec == pytest.approx(now_s, abs=30.0)
+    assert heard["height"][-1].range == pytest.approx(80.0)
+    position = odometry.pose.pose.position
+    assert (position.x, position.y, position.z) == pytest.approx((20.0, 10.0, 80.0))
+    assert (fix.latitude, fix.longitude, fix.status.status) == (47.0, -99.0, 0)
+    assert fix.position_covariance[0] == pytest.approx(4.0)
+    assert heard["landed"][-1].data is True
+
+
+def test_armed_is_not_landed(bridge):
+    _, vehicle, peer = bridge
+    landed = peer.listen(Bool, "landed")
+    pump(peer, vehicle, lambda: landed and not landed[-1].data, armed=True)
+
+
+def test_positions_reach_the_autopilot_only_while_tracking(bridge):
+    _, vehicle, peer = bridge
+    answers = peer.publisher(NavSatFix, "localization/fix", 10)
+    states = peer.publisher(DiagnosticStatus, "localization/state", 10)
+    imu = peer.listen(Imu, "imu")
+    pump(peer, vehicle, lambda: len(imu) > 3)
+    peer.wait_matched()
+    sent = []
+
+    def tell(name, status=0):
+        def each():
+            states.publish(state(name))
+            answers.publish(answer(peer, status))
+
+        return each
+
+    def kinds():
+        return {message.get_type() for message in sent}
+
+    end_s = time.monotonic() + 3.0
+    sent += pump(peer, vehicle, lambda: time.monotonic() > end_s, each=tell("unsure"))
+    assert "GLOBAL_POSITION_SENSOR" not in kinds()
+    assert "STATUSTEXT" in kinds()
+
+    end_s = time.monotonic() + 30.0
+    while "GLOBAL_POSITION_SENSOR" not in kinds() and time.monotonic() < end_s:
+        telemetry(vehicle)
+        tell("tracking")()
+        peer.spin(0.05)
+        sent += vehicle.heard()
+    position = next(message for message in sent if message.get_type() == "GLOBAL_POSITION_SENSOR")
+    assert (position.lat, position.lon, position.eph) == (470_001_000, -990_001_000, 5.0)
+    vehicle.heard()
+    end_s = time.monotonic() + 2.0
+    after = pump(peer, vehicle, lambda: time.monotonic() > end_s, each=tell("tracking", status=-1))
+    late = [message for message in after if message.get_type() == "GLOBAL_POSITION_SENSOR"]
+    assert len(late) <= 1  # one may have been on its way
+
+
+def test_an_address_that_is_none_ends_the_node_with_words(tmp_path):
+    with NodeProcess("autopilot_bridge_node", log=tmp_path / "log", parameters={"address": "tcp:1"}) as node:
+        assert node.process.wait(60.0) != 0
+    assert "udp:HOST:PORT" in (tmp_path / "log").read_text()
