@@ -10,13 +10,15 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from aerial_vpr_cl.nodes import learner_node, localization_node
+from aerial_vpr_cl.nodes import autopilot_bridge_node, learner_node, localization_node, simulated_camera_node
 from aerial_vpr_cl.nodes.replay import ReplaySettings
 
 PAGE = Path(__file__).with_name("nodes.md")
 NODES: dict[str, tuple[Mapping[str, tuple[type, ...]], tuple[str, ...]]] = {
     "localization": (localization_node.PARAMETERS, localization_node.FIXED),
     "learner": (learner_node.PARAMETERS, learner_node.FIXED),
+    "autopilot_bridge": (autopilot_bridge_node.PARAMETERS, autopilot_bridge_node.FIXED),
+    "simulated_camera": (simulated_camera_node.PARAMETERS, ("",)),
     "replay": ({"": (ReplaySettings,)}, ("",)),
 }
 

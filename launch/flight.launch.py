@@ -91,6 +91,17 @@ def generate_launch_description() -> LaunchDescription:
                 description="Also start the learner, idle until ~/adapt is called.",
             ),
             DeclareLaunchArgument(
+                "autopilot",
+                default_value="",
+                description="MAVLink cable to the autopilot, e.g. serial:/dev/ttyAMA0:921600 or udp:0.0.0.0:14550. "
+                "Empty: no bridge is started.",
+            ),
+            DeclareLaunchArgument(
+                "autopilot_params_file",
+                default_value=PathJoinSubstitution([SHARE, "config", "autopilot_px4.yaml"]),
+                description="Parameters of the bridge; autopilot_ardupilot.yaml lies beside it.",
+            ),
+            DeclareLaunchArgument(
                 "respawn",
                 default_value="true",
                 choices=["true", "false"],
@@ -148,6 +159,21 @@ def start(context: LaunchContext) -> list[Action]:
             sigkill_timeout="20",
         )
     )
+    if argument("autopilot"):
+        actions.append(
+            Node(
+                package="aerial_vpr_cl",
+                executable="autopilot_bridge_node",
+                name="autopilot_bridge",
+                namespace=argument("namespace"),
+                parameters=[argument("autopilot_params_file"), {"address": argument("autopilot")}],
+                remappings=[("fix", argument("fix_topic")), ("landed", argument("landed_topic"))],
+                ros_arguments=["--log-level", argument("log_level")],
+                output="screen",
+                respawn=argument("respawn") == "true",
+                respawn_delay=2.0,
+            )
+        )
     if argument("learner") == "true":
         passed_on = (
             "store",

@@ -46,6 +46,9 @@ class CameraNodeSettings:
     rate_hz: float = setting(2.0, "frames a second", low=0.1, high=30.0)
 
 
+PARAMETERS = {"": (CameraNodeSettings,)}
+
+
 class VehiclePose:
     """The newest true pose out of MAVLink messages."""
 
@@ -80,9 +83,7 @@ class SimulatedCameraNode(Node):
 
     def __init__(self, **options: Any) -> None:
         super().__init__("simulated_camera", **options)
-        settings: CameraNodeSettings = NodeSettings(
-            self, {"": (CameraNodeSettings,)}, fixed=("scenario", "mission", "raster_dir", "autopilot", "rate_hz")
-        )[CameraNodeSettings]
+        settings: CameraNodeSettings = NodeSettings(self, PARAMETERS, fixed=("",))[CameraNodeSettings]
         if not settings.scenario:
             raise SettingsError("no scenario is given; set the parameter scenario, e.g. to config/scenarios/demo.yaml")
         check_address(settings.autopilot)
