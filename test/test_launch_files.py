@@ -15,7 +15,15 @@ ROOT = Path(__file__).parent.parent
 FILES = ["flight.launch.py", "learn.launch.py", "replay.launch.py"]
 COMMON = {"store", "namespace", "params_file", "device", "log_level"}
 LEARN = COMMON | {"fix_topic", "landed_topic", "use_sim_time", "respawn"}
-FLIGHT = LEARN | {"image_topic", "image_transport", "recording", "learner", "raw_image_profile"}
+FLIGHT = LEARN | {
+    "image_topic",
+    "image_transport",
+    "recording",
+    "learner",
+    "raw_image_profile",
+    "autopilot",
+    "autopilot_params_file",
+}
 REPLAY = COMMON | {"bag", "rate", "result", "image_topic", "fix_topic", "image_transport", "raw_image_profile", "clock"}
 ARGUMENTS = {"learn.launch.py": LEARN, "flight.launch.py": FLIGHT, "replay.launch.py": REPLAY}
 
