@@ -17,11 +17,14 @@ from aerial_vpr_cl.mission import messages
 from aerial_vpr_cl.mission.bag_reader import Bag, RawMessage, open_bag
 from aerial_vpr_cl.mission.bag_writer import TRUTH_TOPIC
 from aerial_vpr_cl.mission.messages import COMPRESSED_IMAGE, IMAGE, NAV_SAT_FIX
-from aerial_vpr_cl.mission.topics import fix_topic_of, image_topic_of
+from aerial_vpr_cl.mission.sensor_messages import SENSOR_TYPES
+from aerial_vpr_cl.mission.topics import fix_topic_of, image_topic_of, sensor_topics_of
 
 log = logging.getLogger(__name__)
 
 TRANSPORTS = ("as recorded", "raw", "compressed")
+DISORDER_NS = 5_000_000_000
+"""How far from the order of their times messages may lie in a file: recorders write by buffers of some seconds."""
 _FOREVER_NS = 2**63 - 1
 _STAMP_OFFSET = 4  # after the CDR encapsulation: a header, where there is one, comes first
 
@@ -60,7 +63,10 @@ class Playback:
         return {**types, self.routes[self.image_topic]: self.image_type}
 
     def __iter__(self) -> Iterator[Cue]:
-        streams = [self.bag.messages(topic) for topic in self.routes]
+        large = [self.bag.messages(topic) for topic in self.routes if self.bag.types[topic] not in SENSOR_TYPES]
+        small = [topic for topic in self.routes if self.bag.types[topic] in SENSOR_TYPES]
+        # Of one moment the readings come first: the frame may use them.
+        streams = [_in_order(self.bag.messages(*small)), *large] if small else large
         for raw in heapq.merge(*streams, key=lambda raw: raw.received_ns):
             if self.span_ns[0] <= raw.received_ns <= self.span_ns[1]:
                 yield from self._cue(raw)
@@ -100,9 +106,9 @@ def open_playback(
 ) -> Playback:
     """Look through a bag and decide what is played where.
 
-    The camera's images go to the topic `image` and the fixes to `fix`, as the localization node calls its inputs. A
-    route "A:=B" plays topic A of the bag as B instead, or besides. A bag without GNSS is played without. `duration_s` 0
-    is up to the end.
+    The camera's images go to the topic `image`, the fixes to `fix` and what the instruments said to `imu`, `height`,
+    `camera_info` and `odometry`, as the localization node calls its inputs. A route "A:=B" plays topic A of the bag
+    as B instead, or besides. A bag without GNSS is played without. `duration_s` 0 is up to the end.
     """
     if transport not in TRANSPORTS:
         raise SettingsError(f"image transport '{transport}' is unknown; choose one of {', '.join(TRANSPORTS)}")
@@ -116,6 +122,8 @@ def open_playback(
     table = {camera: "image"}
     if fixes is not None:
         table[fixes] = "fix"
+    instruments = sensor_topics_of(bag, camera)._asdict()
+    table |= {topic: name for name, topic in instruments.items() if topic is not None}
     for route in routes:
         source, target = _route(bag, route)
         table[source] = target
@@ -135,6 +143,17 @@ def with_header_stamp(data: bytes, stamp_ns: int) -> bytes:
     """The same serialized message with another stamp in its header."""
     stamp = struct.pack(_stamp_format(data), *divmod(stamp_ns, 1_000_000_000))
     return data[:_STAMP_OFFSET] + stamp + data[_STAMP_OFFSET + len(stamp) :]
+
+
+def _in_order(messages: Iterator[RawMessage]) -> Iterator[RawMessage]:
+    """Small messages of several topics by the time they were received; a recorder writes them nearly so."""
+    waiting: list[tuple[int, int, RawMessage]] = []
+    for number, raw in enumerate(messages):
+        heapq.heappush(waiting, (raw.received_ns, number, raw))
+        while raw.received_ns - waiting[0][0] > DISORDER_NS:
+            yield heapq.heappop(waiting)[-1]
+    while waiting:
+        yield heapq.heappop(waiting)[-1]
 
 
 class Pace:

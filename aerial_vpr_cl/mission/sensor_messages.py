@@ -38,6 +38,7 @@ _READINGS: dict[str, type[ImuReading | HeightReading | CameraReading | OdometryR
     CAMERA_INFO: CameraReading,
     ODOMETRY: OdometryReading,
 }
+SENSOR_TYPES = tuple(_READINGS)
 _NO_VARIANCE = bytes(4)  # what Humble's Range lacks at its end
 _NOT_GIVEN = -1.0  # in the first element of a covariance of sensor_msgs/Imu
 _UNKNOWN_HEADING_DEG = 180.0

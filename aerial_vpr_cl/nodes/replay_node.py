@@ -1,6 +1,7 @@
 """Plays a bag into the inputs of the localization node and collects its answers into a result bag.
 
-publishes   image, fix     as recorded, at the recorded pace times `rate`; rate 0: each frame waits for its answer
+publishes   image, fix, imu, height, camera_info, odometry
+                           as recorded, at the recorded pace times `rate`; rate 0: each frame waits for its answer
             /clock         the bag's time, for nodes with use_sim_time
             more           any topic of the bag, by routes BAG_TOPIC:=TOPIC
 subscribes  <node>/fix, <node>/pose    the answers; they go into the bag `result` beside the fixes and true positions
