@@ -24,6 +24,7 @@ from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.images import decode_raw
 from aerial_vpr_cl.mission import messages, sensor_messages
 from aerial_vpr_cl.mission.bag_writer import MissionWriter
+from aerial_vpr_cl.mission.gnss import OWN_HEIGHT_VARIANCE_M2
 from aerial_vpr_cl.mission.mission import mission_facts, read_mission
 from aerial_vpr_cl.mission.readings import CameraReading, HeightReading, ImuReading, OdometryReading
 
@@ -304,6 +305,21 @@ def test_time_running_backwards_is_sorted_and_said(tmp_path, caplog):
     assert_whole_flight(mission)
     assert [frame.image for frame in mission.frames] == [jpeg(second) for second in range(8)]
     assert "time runs backwards 1 times" in caplog.text
+
+
+def test_own_answers_never_become_labels_whatever_their_topic_is_called(tmp_path):
+    def answer(second):
+        return messages.nav_sat_fix(stamp(second), *place(second), 0.0, variance_m2=OWN_HEIGHT_VARIANCE_M2)
+
+    with MissionWriter(tmp_path / "bag") as writer:
+        for second in range(10):
+            writer.write_serialized("/eyes/fix", messages.NAV_SAT_FIX, stamp(second), answer(second))
+            writer.write_image(stamp(second), jpeg(second))
+            if second < 3:
+                writer.write_fix(stamp(second), *place(second))
+    assert len(read_mission(tmp_path / "bag", GRID)) < 5
+    with pytest.raises(MissionError, match="an answer of this package"):
+        read_mission(tmp_path / "bag", GRID, fix_topic="/eyes/fix")
 
 
 def test_truth_is_used_only_when_asked_for(tmp_path):

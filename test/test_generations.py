@@ -235,11 +235,18 @@ def test_prune_counts_intact_generations_only(store: GenerationStore) -> None:
     assert content(store) == "two"
 
 
-def test_prune_removes_old_withdrawn_generations(store: GenerationStore) -> None:
+def test_prune_keeps_as_many_withdrawn_generations_as_others(store: GenerationStore) -> None:
     store.rollback()
     commit(store, b"three")
-    store.prune()
-    assert names(store.generations_dir) == ["000001", "000003"]
+    store.prune(3)
+    assert names(store.generations_dir) == ["000000", "000001", "000002.withdrawn", "000003"]
+    for _ in range(5):
+        store.rollback()
+        commit(store, b"again")
+        store.prune(3)
+    withdrawn = [name for name in names(store.generations_dir) if name.endswith("withdrawn")]
+    assert withdrawn == ["000005.withdrawn", "000006.withdrawn", "000007.withdrawn"]
+    assert store.numbers() == [0, 1, 8]
 
 
 # One learner at a time

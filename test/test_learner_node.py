@@ -21,8 +21,12 @@ from store_support import jpeg, make_store, track, view, write_flight
 
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import open_map
-from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
+from aerial_vpr_cl.learning.adapt_settings import METHOD_NAMES, AdaptSettings
+from aerial_vpr_cl.learning.methods import METHODS
 from aerial_vpr_cl.learning.update_process import UpdateLimits
+from aerial_vpr_cl.memory.strategies import STRATEGIES
+from aerial_vpr_cl.mission.recorder import MissionRecorder
+from aerial_vpr_cl.nodes.entry import REFUSED
 from aerial_vpr_cl.nodes.learner_node import LATCHED, PARAMETERS, LearnerNode
 from aerial_vpr_cl.nodes.node_settings import LearnerSettings
 
@@ -187,12 +191,15 @@ def test_progress_tells_phase_percent_time_left_and_loss_and_cancel_changes_noth
     values = values_of(learner.progress[-1])
     assert 0 <= float(values["percent"]) < 100 and float(values["loss"]) > 0 and values["mission"].startswith("sortie")
     assert "learn" in learner.progress[-1].message and "s left" in learner.progress[-1].message
+    logged = len(learner.process.log)
     cancel = learner.order("cancel")
     answer = learner.answer(future)
     assert cancel.success and not answer.success
     assert cancel.message == answer.message == f"cancelled; what is not learnt is kept. Generation {before} serves."
     assert learner.serves(before) and contents(learner.store.missions_dir) == missions
     assert learner.updates() == []
+    assert "[ERROR]" not in learner.process.log[logged:]
+    assert learner.status()[0] == learner.progress[-1].level == DiagnosticStatus.OK
     nothing = learner.order("cancel")
     assert not nothing.success and "nothing to cancel" in nothing.message
 
@@ -257,9 +264,38 @@ def test_the_learner_refuses_while_the_drone_flies(learner):
     learner.status(lambda level, message, values: values["signs of flight"])
     answer = learner.order("adapt")
     assert not answer.success and "has not landed" in answer.message
+    answer = learner.order("rollback")
+    assert not answer.success and "has not landed" in answer.message
     learner.landed.publish(Bool(data=True))
     learner.status(lambda level, message, values: not values["signs of flight"])
     assert learner.order("adapt").success
+
+
+def test_adapt_says_that_a_mission_is_still_being_recorded(learner):
+    waiting = len(learner.store.waiting_missions())
+    recorder = MissionRecorder(learner.store.missions_dir, open_map(learner.store.root).grid)
+    name = recorder.start().result(30.0)
+    answer = learner.order("adapt")
+    assert not answer.success and f"mission {name} is still being recorded" in answer.message
+    assert "~/record" in answer.message and "stop_after_s" in answer.message
+    recorder.stop().result(30.0)
+    recorder.close()
+    assert len(learner.store.waiting_missions()) == waiting
+    assert "still being recorded" not in learner.order("adapt").message
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [({"method": "foo"}, "dbs_hybrid"), ({"device": "tpu"}, "cuda:N"), ({"cycels": 3}, "did you mean 'cycles'?")],
+)
+def test_what_cannot_be_is_refused_at_start(tmp_path, parameters, words):
+    with NodeProcess("learner_node", log=tmp_path / "log", parameters=parameters) as node:
+        assert node.process.wait(60.0) == REFUSED
+        assert words in node.log and next(iter(parameters)) in node.log and "Traceback" not in node.log
+
+
+def test_every_method_can_be_named():
+    assert set(METHOD_NAMES) == {*METHODS, *STRATEGIES}
 
 
 def test_localization_takes_the_new_generation_over_without_missing_more_than_a_frame(learner, tmp_path):

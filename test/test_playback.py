@@ -12,6 +12,7 @@ from aerial_vpr_cl.images import decode_compressed, decode_raw
 from aerial_vpr_cl.knowledge.readiness import what_is_missing
 from aerial_vpr_cl.mission.bag_reader import open_bag
 from aerial_vpr_cl.mission.bag_writer import TRUTH_TOPIC, MissionWriter
+from aerial_vpr_cl.mission.gnss import OWN_HEIGHT_VARIANCE_M2
 from aerial_vpr_cl.mission.messages import (
     COMPRESSED_IMAGE,
     IMAGE,
@@ -129,7 +130,10 @@ def answered_flight(path, offsets_deg: list[float], *, truth: bool = True):
             if truth:
                 writer.write_truth(stamp(second), latitude, longitude)
             status = -1 if np.isnan(offset_deg) else 0
-            answer = nav_sat_fix(stamp(second), latitude + np.nan_to_num(offset_deg), longitude, 0.0, status=status)
+            latitude += float(np.nan_to_num(offset_deg))
+            answer = nav_sat_fix(
+                stamp(second), latitude, longitude, 0.0, status=status, variance_m2=OWN_HEIGHT_VARIANCE_M2
+            )
             writer.write_serialized("/localization/fix", NAV_SAT_FIX, stamp(second), answer)
     return path
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import cv2
 import numpy as np
@@ -21,7 +22,7 @@ from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.mission.bag_reader import open_bag
 from aerial_vpr_cl.mission.gnss import Fix, GnssGates
 from aerial_vpr_cl.mission.messages import NAV_SAT_FIX, deserialize, nav_sat_fix
-from aerial_vpr_cl.mission.mission import read_flight, read_mission
+from aerial_vpr_cl.mission.mission import gates_of, read_flight, read_mission
 from aerial_vpr_cl.mission.open_mission import RECORDING_PREFIX, TOO_CLOSE, encode_frame, recover
 from aerial_vpr_cl.mission.readings import CameraReading, HeightReading, ImuReading, OdometryReading
 from aerial_vpr_cl.mission.recorder import MOST_IMAGES, TOO_MANY, MissionRecorder
@@ -392,6 +393,39 @@ def test_an_operator_who_stopped_is_obeyed_until_the_next_take_off(tmp_path):
         recorder.offer_fix(fix_at(second - 20)._replace(stamp_ns=stamp(second)))
     assert recorder.is_recording
     recorder.close()
+
+
+def test_auto_stops_when_no_fixes_come_any_more_and_starts_again_with_the_next_flight(tmp_path):
+    recorder = MissionRecorder(tmp_path, GRID, RecorderSettings(mode="auto", stop_after_s=1.0, rate_hz=0.0))
+    for second in range(8):
+        recorder.offer_fix(fix_at(second))
+        recorder.offer_image(stamp(second), jpeg(second))
+    assert recorder.is_recording
+    recorder.offer_fix(fix_at(9, status=-1))  # a jammed receiver talks on
+    deadline = time.monotonic() + LIMIT_S
+    while not [path for path in tmp_path.iterdir() if not path.name.startswith(".")]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert not recorder.is_recording
+    for second in range(20, 28):
+        recorder.offer_fix(fix_at(second))
+    assert recorder.is_recording
+    recorder.close()
+
+
+def test_a_mission_is_learnt_by_the_gates_it_was_recorded_with(tmp_path):
+    wide = GnssGates(max_gap_s=9.0)
+    recorder = MissionRecorder(tmp_path, GRID, ALL, wide)
+    recorder.start().result(LIMIT_S)
+    for second in (0, 6, 12):
+        recorder.offer_fix(fix_at(second))
+        recorder.offer_image(stamp(second + 3), jpeg(second))
+    path = recorder.stop().result(LIMIT_S)
+    recorder.close()
+    assert gates_of(path) == wide
+    assert stamp(3) in read_mission(path, GRID).stamps_ns
+    with pytest.raises(MissionError, match="gap"):
+        read_mission(path, GRID, gates=GnssGates())
 
 
 def test_recording_that_is_switched_off_says_so(tmp_path):

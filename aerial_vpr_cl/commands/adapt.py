@@ -9,6 +9,7 @@ from aerial_vpr_cl.errors import AerialVprError
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.learning.adapt import adapt
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
+from aerial_vpr_cl.mission.open_mission import missions_being_recorded
 from aerial_vpr_cl.progress import ProgressBar
 from aerial_vpr_cl.settings import add_arguments as add_settings
 from aerial_vpr_cl.settings import from_arguments
@@ -33,7 +34,9 @@ def run(args: argparse.Namespace) -> None:
     settings = from_arguments(args, AdaptSettings, args.settings)
     missions = args.missions or GenerationStore(args.store).waiting_missions()
     if not missions:
-        print(f"{args.store}: no mission is waiting")
+        recording = missions_being_recorded(GenerationStore(args.store).missions_dir)
+        still = f"; {', '.join(recording)} is still being recorded" if recording else ""
+        print(f"{args.store}: no mission is waiting{still}")
         return
     reports = adapt(args.store, missions, settings, ProgressBar())
     for report in reports:

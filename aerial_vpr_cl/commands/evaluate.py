@@ -23,6 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", type=Path, help="store made by build-map and train-base")
     parser.add_argument("bags", type=Path, nargs="+", metavar="BAG", help="bag directories")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures and errors to a file")
+    parser.add_argument("--image-topic", metavar="TOPIC", help="topic of the frames (default: found by type)")
+    parser.add_argument("--fix-topic", metavar="TOPIC", help="topic of the GNSS fixes (default: found by type)")
     parser.add_argument("--device", default="auto", help="cpu, cuda, ...; auto takes a GPU if there is one")
 
 
@@ -30,7 +32,14 @@ def run(args: argparse.Namespace) -> None:
     """Evaluate and print the table."""
     bar = ProgressBar()
     try:
-        generation, missions = evaluate_store(args.store, args.bags, device=args.device, progress=bar)
+        generation, missions = evaluate_store(
+            args.store,
+            args.bags,
+            device=args.device,
+            image_topic=args.image_topic,
+            fix_topic=args.fix_topic,
+            progress=bar,
+        )
     finally:
         bar.close()
     summaries = _summaries(missions)

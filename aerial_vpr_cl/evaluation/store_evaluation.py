@@ -44,7 +44,13 @@ class MissionErrors:
 
 
 def evaluate_store(
-    store: Path, bags: Sequence[Path], *, device: str = "auto", progress: Progress = silent
+    store: Path,
+    bags: Sequence[Path],
+    *,
+    device: str = "auto",
+    image_topic: str | None = None,
+    fix_topic: str | None = None,
+    progress: Progress = silent,
 ) -> tuple[int, list[MissionErrors]]:
     """Number of the newest generation, and its errors on every bag."""
     folder = open_map(store)
@@ -52,7 +58,7 @@ def evaluate_store(
     network = network_of(folder, generation, device=pick_device(device))
     found = []
     for bag in bags:
-        mission, positions = read_for_test(bag, folder.grid)
+        mission, positions = read_for_test(bag, folder.grid, image_topic=image_topic, fix_topic=fix_topic)
         predicted = []
         with torch.inference_mode():
             for start in range(0, len(mission.frames), BATCH):

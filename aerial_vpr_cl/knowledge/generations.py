@@ -145,13 +145,17 @@ class GenerationStore:
             return now
 
     def prune(self, keep: int = LEAST_KEPT) -> None:
-        """Delete all but the newest `keep` intact generations, never leaving fewer than two, and old withdrawn ones."""
+        """Delete all but the newest `keep` intact generations, never leaving fewer than two.
+
+        Of withdrawn ones as many are kept: they are what an operator who thinks better of it still has.
+        """
         with self.learner_lock():
-            intact = self._intact(max(keep, LEAST_KEPT))
-            highest = max(number for number, _ in self._folders())
+            keep = max(keep, LEAST_KEPT)
+            oldest = self._intact(keep)[-1].number
+            # The highest number stays on disk even when withdrawn: it is what keeps numbers from being used twice.
+            kept = [number for number, withdrawn in self._folders() if withdrawn][-keep:]
             for number, withdrawn in self._folders():
-                # The highest number stays on disk even when withdrawn: it is what keeps numbers from being used twice.
-                if number < intact[-1].number or (withdrawn and number < highest):
+                if number < oldest if not withdrawn else number not in kept:
                     self._remove(self._path(number).with_suffix(_WITHDRAWN if withdrawn else ""))
 
     # Disposal

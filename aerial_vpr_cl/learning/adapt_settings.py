@@ -66,6 +66,8 @@ class GateSettings:
 class AdaptSettings(MissionSettings, ThinningSettings, GateSettings):
     """Everything about an adaptation; the paper's values are the defaults where it gives one."""
 
+    image_topic: str = setting("", "topic of the frames in a bag; empty: found by type")
+    fix_topic: str = setting("", "topic of the GNSS fixes in a bag; empty: found by type")
     keep_raw: bool = setting(False, "keep the raw mission after it was learnt (laboratories)")
     keep_generations: int = setting(3, "generations kept on disk, at least two", low=2)
     device: str = setting(

@@ -72,6 +72,7 @@ class Outcome:
     success: bool
     message: str
     generation: int | None
+    cancelled: bool = False  # by the operator, which is no failure
 
 
 class RunningUpdate:
@@ -180,7 +181,8 @@ class RunningUpdate:
         elif not event:
             told.append(f"the update process {_how_it_ended(code, self._limits)}; what is not learnt is kept")
         success = event == "done" and all(report.committed for report in reports)
-        return Outcome(success, f"{'. '.join(told)}. Generation {serving.number} serves.", serving.number)
+        words = f"{'. '.join(told)}. Generation {serving.number} serves."
+        return Outcome(success, words, serving.number, cancelled=self._cancelled and not success)
 
     def _untold_report(self, generation: Generation) -> MissionReport:
         """The report that a generation was committed with, when its learner ended before it could tell."""

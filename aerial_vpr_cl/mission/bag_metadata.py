@@ -14,6 +14,8 @@ NAME_KEY = "mission_name"
 MODALITY_KEY = "mission_modality"
 SENSORS_KEY = "mission_sensors"
 """Settings of the drone's sensors that no topic tells, as JSON."""
+GATES_KEY = "mission_gnss_gates"
+"""The GNSS gates that the mission was recorded with, as JSON."""
 
 # Version 8 is read by Humble, Iron and Jazzy alike; version 9 writes QoS in a way only Jazzy understands.
 METADATA_VERSION = 8

@@ -26,6 +26,7 @@ from aerial_vpr_cl.errors import MissionError, StoreError
 from aerial_vpr_cl.files import fsync_directory, replace_file
 from aerial_vpr_cl.mission import messages
 from aerial_vpr_cl.mission.bag_metadata import (
+    GATES_KEY,
     MISSION_RECORD,
     MODALITY_KEY,
     NAME_KEY,
@@ -71,11 +72,12 @@ class MissionWriter:
         fix_topic: str = "/fix",
         compression: str = "none",
         sensors: Mapping[str, Any] | None = None,
+        gates: Mapping[str, Any] | None = None,
     ) -> None:
         """Create the directory `path`, which must not exist. Compression is that of chunks; JPEG gains nothing.
 
         `sensors` are settings of the drone's sensors that no topic tells, such as how the camera is mounted; they are
-        noted in the bag, so that its readers need not be told.
+        noted in the bag, so that its readers need not be told. So are the GNSS gates it was recorded with.
         """
         self.path = Path(path)
         self.name = name or self.path.name
@@ -88,6 +90,8 @@ class MissionWriter:
         self._facts = {NAME_KEY: self.name, MODALITY_KEY: modality}
         if sensors:
             self._facts[SENSORS_KEY] = json.dumps(dict(sensors), sort_keys=True)
+        if gates:
+            self._facts[GATES_KEY] = json.dumps(dict(gates), sort_keys=True)
         self._topics: dict[str, RecordedTopic] = {}
         self._schemas: dict[str, int] = {}
         self._first_ns: int | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import Counter
 from dataclasses import dataclass, field
@@ -11,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from aerial_vpr_cl.errors import MissionError
+from aerial_vpr_cl.errors import MissionError, SettingsError
 from aerial_vpr_cl.geo.grid import Grid
-from aerial_vpr_cl.mission.bag_metadata import MODALITY_KEY, NAME_KEY
+from aerial_vpr_cl.mission.bag_metadata import GATES_KEY, MODALITY_KEY, NAME_KEY
 from aerial_vpr_cl.mission.bag_reader import Bag, facts_of, open_bag
 from aerial_vpr_cl.mission.bag_sensors import BagSensors
 from aerial_vpr_cl.mission.bag_writer import MODALITIES, TRUTH_TOPIC
@@ -22,6 +23,7 @@ from aerial_vpr_cl.mission.gnss import REASONS, Fix, GnssGates, Track
 from aerial_vpr_cl.mission.messages import NAV_SAT_FIX, deserialize
 from aerial_vpr_cl.mission.sensor_settings import SensorSettings
 from aerial_vpr_cl.mission.topics import fix_topic_of, has_fix_topic, image_topic_of, truth_topic_of
+from aerial_vpr_cl.settings import load_settings
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +84,7 @@ def read_mission(
     """Read a rosbag2 into frames with positions; raise MissionError if not one of them can be used.
 
     Topics are found by type unless they are named. `positions="truth"` takes the simulator's true positions instead of
-    the GNSS fixes, for evaluation. `modality` and `sensors` override what the bag says about itself.
+    the GNSS fixes, for evaluation. `modality`, `sensors` and `gates` override what the bag says about itself.
     """
     if positions not in ("gnss", "truth"):
         raise MissionError(f"{path}: positions '{positions}' are unknown; choose gnss or truth")
@@ -90,7 +92,7 @@ def read_mission(
     image_topic = image_topic_of(bag, image_topic)
     fix_topic = truth_topic_of(bag) if positions == "truth" else fix_topic_of(bag, fix_topic)
     fixes = _fixes(bag, fix_topic)
-    track = Track(fixes, gates or GnssGates(), grid.projection)
+    track = Track(fixes, gates or gates_of(path), grid.projection)
     instruments = BagSensors(bag, image_topic, sensors, grid.north_deg)
     frames, refused, stamps = read_frames(bag, image_topic, lambda stamp_ns: _place(track, stamp_ns, grid), instruments)
     if not frames:
@@ -120,7 +122,7 @@ def read_flight(
     has_truth, has_fixes = bool(bag.counts.get(TRUTH_TOPIC)), fix_topic is not None or has_fix_topic(bag)
     fixes = _fixes(bag, fix_topic_of(bag, fix_topic)) if has_fixes else []
     known = _fixes(bag, TRUTH_TOPIC) if has_truth else fixes
-    track = Track(known, gates or GnssGates(), grid.projection)
+    track = Track(known, gates or gates_of(path), grid.projection)
     instruments = BagSensors(bag, image_topic, sensors, grid.north_deg)
     frames, refused, _ = read_frames(bag, image_topic, lambda stamp_ns: (_place(track, stamp_ns)[0], ""), instruments)
     if not frames:
@@ -131,10 +133,24 @@ def read_flight(
     return Flight(bag.path, name, modality or noted, frames, dict(refused), tuple(fixes), source)
 
 
-def read_for_test(path: str | Path, grid: Grid) -> tuple[Mission, str]:
+def read_for_test(
+    path: str | Path, grid: Grid, *, image_topic: str | None = None, fix_topic: str | None = None
+) -> tuple[Mission, str]:
     """A mission with its true positions ("truth"), or those of GNSS where the truth was not recorded ("gnss")."""
     positions = "truth" if open_bag(path).counts.get(TRUTH_TOPIC) else "gnss"
-    return read_mission(path, grid, positions=positions), positions
+    return read_mission(path, grid, image_topic=image_topic, fix_topic=fix_topic, positions=positions), positions
+
+
+def gates_of(path: str | Path) -> GnssGates:
+    """The GNSS gates that a mission was recorded with; the defaults for bags of others."""
+    noted = facts_of(path).get(GATES_KEY)
+    if noted is None:
+        return GnssGates()
+    try:
+        return load_settings(GnssGates, json.loads(noted))
+    except (ValueError, TypeError, SettingsError) as error:
+        log.warning("%s: the GNSS gates noted in it cannot be read (%s); the defaults count", path, error)
+        return GnssGates()
 
 
 def mission_facts(path: str | Path) -> tuple[str, str]:

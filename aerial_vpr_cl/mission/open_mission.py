@@ -47,8 +47,8 @@ class Recording:
     off the map, or too close to the one before.
 
     Frames without a believable fix are kept: their labels may come from where the drone finds itself to have been. The
-    gates are those the learner will read the bag with, except for jumps: which of two tracks is the true one shows only
-    in hindsight, so the reader decides. All fixes are written as they came.
+    gates are noted in the bag, and the learner will read it with them. Here jumps are left in: which of two tracks is
+    the true one shows only in hindsight, so the reader decides. All fixes are written as they came.
     """
 
     def __init__(
@@ -80,7 +80,9 @@ class Recording:
         self._hidden.mkdir()
         self._lock = _try_lock(self._hidden)  # tells `recover` that the writer is alive
         noted = None if sensors is None else asdict(sensors)
-        self._writer = MissionWriter(self._hidden / self.name, name=self.name, modality=modality, sensors=noted)
+        self._writer = MissionWriter(
+            self._hidden / self.name, name=self.name, modality=modality, sensors=noted, gates=asdict(gates)
+        )
 
     @property
     def bytes_written(self) -> int:
@@ -210,6 +212,21 @@ def recover(missions_dir: Path) -> list[Path]:
         finally:
             os.close(lock)
     return recovered
+
+
+def missions_being_recorded(missions_dir: Path) -> list[str]:
+    """Names of missions that a living recorder has open; only hidden folders are looked at."""
+    names = []
+    for hidden in sorted(missions_dir.glob(f"{RECORDING_PREFIX}*")):
+        try:
+            lock = _try_lock(hidden)
+        except OSError:
+            continue  # it has just ended
+        if lock < 0:
+            names.append(hidden.name.removeprefix(RECORDING_PREFIX))
+        else:
+            os.close(lock)
+    return names
 
 
 def _has_frames(bag: Path) -> bool | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
+import time
 from collections import Counter, deque
 from concurrent.futures import Future
 from contextlib import suppress
@@ -14,7 +16,7 @@ from typing import NamedTuple
 
 from aerial_vpr_cl.errors import AerialVprError, MissionError
 from aerial_vpr_cl.geo.grid import Grid
-from aerial_vpr_cl.mission.gnss import Fix, GnssGates
+from aerial_vpr_cl.mission.gnss import Fix, GnssGates, fault_of
 from aerial_vpr_cl.mission.open_mission import ImageSource, Recording, encode_frame, recover
 from aerial_vpr_cl.mission.readings import CameraReading, OdometryReading, Reading
 from aerial_vpr_cl.mission.recorder_settings import AUTO, NEVER, RecorderSettings
@@ -40,6 +42,8 @@ FIXES_BEFORE = 50
 """Fixes from before the start that are put at the head of a mission, so that its first frames lie between two."""
 END_OF_TIME_NS = 2**31 * 10**9
 """ROS counts seconds from 1970 in 31 bits, and a bag knows no time before."""
+LOOK_S = 0.5
+"""How often an idle writer looks whether fixes or odometry still come."""
 RATE_TOLERANCE = 0.95
 """A camera's clock jitters: a frame that comes this share of the period after the last one is in time."""
 
@@ -103,6 +107,7 @@ class MissionRecorder:
         self._held_off = False  # the operator stopped, or it failed: auto waits for the next take-off
         self._wanted = False
         self._has_flown = False  # since this recording began: only then does auto take standing still for landing
+        self._last_sign_s = math.inf  # monotonic time of the last believable fix or odometry
         self._last_taken_ns: int | None = None
         self._thinner = ReadingThinner()
         self._calibration: _ReadingItem | None = None  # some cameras send it once, long before
@@ -177,6 +182,8 @@ class MissionRecorder:
     def offer_fix(self, fix: Fix, serialized: bytes | None = None) -> None:
         """Offer a fix, also while nothing is recorded; `serialized` is the NavSatFix it came in."""
         item = _FixItem(fix, serialized)
+        if not fault_of(fix, self._gates):
+            self._last_sign_s = time.monotonic()
         if self.settings.mode == AUTO:
             limits = self.settings.min_speed_mps, self.settings.stop_after_s
             self._start_or_stop(self._detector.add(fix, *limits))
@@ -188,6 +195,8 @@ class MissionRecorder:
 
     def offer_reading(self, reading: Reading, message_type: str = "", serialized: bytes = b"") -> None:
         """Offer what an instrument says; `serialized` is the message of `message_type` that it came in."""
+        if isinstance(reading, OdometryReading):
+            self._last_sign_s = time.monotonic()
         if self.settings.mode == AUTO and isinstance(reading, OdometryReading):
             limits = self.settings.min_speed_mps, self.settings.stop_after_s
             self._start_or_stop(self._detector.add_odometry(reading, *limits))
@@ -228,13 +237,23 @@ class MissionRecorder:
                 self.stop()
             self._held_off = False  # the next take-off is recorded again
 
+    def _stop_without_signs(self) -> None:
+        """A receiver that is switched off after landing tells nobody that the drone stands; odometry may."""
+        silent_s, limit_s = time.monotonic() - self._last_sign_s, self.settings.stop_after_s
+        if self.settings.mode == AUTO and self._wanted and self._has_flown and silent_s > limit_s:
+            log.info("recording stops by itself: nothing tells any more whether the drone flies")
+            self.stop()
+            self._held_off = False
+
     # The writer's thread
 
     def _run(self) -> None:
         while True:
             with self._changed:
+                self._stop_without_signs()
                 while not self._inbox:
-                    self._changed.wait()
+                    self._changed.wait(LOOK_S)
+                    self._stop_without_signs()
                 item = self._inbox.popleft()
                 self._waiting[type(item)] -= 1
             try:

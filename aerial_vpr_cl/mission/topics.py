@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
+from contextlib import suppress
+from itertools import islice
 from typing import NamedTuple
 
 from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.mission.bag_reader import Bag
 from aerial_vpr_cl.mission.bag_writer import TRUTH, TRUTH_TOPIC
-from aerial_vpr_cl.mission.messages import COMPRESSED_IMAGE, IMAGE, NAV_SAT_FIX
+from aerial_vpr_cl.mission.gnss import OWN_HEIGHT_VARIANCE_M2
+from aerial_vpr_cl.mission.messages import COMPRESSED_IMAGE, IMAGE, NAV_SAT_FIX, deserialize
 from aerial_vpr_cl.mission.readings import ImuReading
 from aerial_vpr_cl.mission.sensor_messages import CAMERA_INFO, FLOAT64, IMU, ODOMETRY, RANGE, reading_of
 
@@ -17,8 +20,6 @@ log = logging.getLogger(__name__)
 
 IMAGE_TYPES = (IMAGE, COMPRESSED_IMAGE)
 
-# What this package publishes itself: labels must never come from its own estimates.
-_OWN_OUTPUTS = ("localization/fix", "localization_node/fix", "localization/odometry", "localization_node/odometry")
 _AMBIGUOUS_SHARE = 0.5
 """A second topic with at least this share of the messages of the first makes the choice the user's."""
 _HEIGHTS = ("height", "rel_alt", "agl", "down", "rangefinder", "range_finder", "lidar", "altimeter")
@@ -87,7 +88,18 @@ def sensor_topics_of(bag: Bag, image_topic: str) -> SensorTopics:
 
 def _instruments(bag: Bag, message_type: str) -> list[str]:
     names = _of_types(bag, (message_type,))
-    return [name for name in names if not name.startswith(TRUTH) and not name.endswith(_OWN_OUTPUTS)]
+    return [name for name in names if not name.startswith(TRUTH) and not _holds_own_estimates(bag, name)]
+
+
+def _holds_own_estimates(bag: Bag, topic: str) -> bool:
+    """Whether this package published a topic: nothing may be learnt from its own answers, whatever they are called."""
+    for raw in islice(bag.kept.get(topic) or bag.messages(topic), 1):
+        with suppress(MissionError):
+            if raw.message_type == NAV_SAT_FIX:
+                return deserialize(raw.data, NAV_SAT_FIX).position_covariance[8] == OWN_HEIGHT_VARIANCE_M2
+            if raw.message_type == ODOMETRY:
+                return deserialize(raw.data, ODOMETRY).pose.covariance[14] == OWN_HEIGHT_VARIANCE_M2
+    return False
 
 
 def _has_orientation(bag: Bag, topic: str) -> bool:

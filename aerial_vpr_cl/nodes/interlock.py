@@ -20,8 +20,8 @@ class Interlock:
     A hovering drone has no speed, and one whose GNSS is jammed shows none: connect `landed` where it exists.
     """
 
-    def __init__(self, projection: Projection) -> None:
-        self._meter = SpeedMeter(projection, GnssGates())
+    def __init__(self, projection: Projection, gates: GnssGates) -> None:
+        self._meter = SpeedMeter(projection, gates)
         self._lock = threading.Lock()
         self._speed_mps = math.nan
         self._measured_s = -math.inf

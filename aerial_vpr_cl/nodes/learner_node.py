@@ -29,7 +29,8 @@ from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.learning.update import CANCEL_PATIENCE_S, Outcome, RunningUpdate
 from aerial_vpr_cl.learning.update_process import UpdateLimits
-from aerial_vpr_cl.mission.gnss import Fix
+from aerial_vpr_cl.mission.gnss import Fix, GnssGates
+from aerial_vpr_cl.mission.open_mission import missions_being_recorded
 from aerial_vpr_cl.nodes.interlock import Interlock
 from aerial_vpr_cl.nodes.managed_node import ManagedNode
 from aerial_vpr_cl.nodes.node_settings import LearnerSettings
@@ -39,8 +40,8 @@ from aerial_vpr_cl.nodes.running import run_node
 LATCHED = QoSProfile(depth=1, durability=QoSDurabilityPolicy.TRANSIENT_LOCAL)
 ANSWER_S = 0.3
 """How long the executor may take to send an answer that a callback has returned."""
-PARAMETERS = {"": (LearnerSettings, AdaptSettings), "limits": (UpdateLimits,)}
-FIXED = ("store", "autostart")
+PARAMETERS = {"": (LearnerSettings, AdaptSettings), "limits": (UpdateLimits,), "gnss": (GnssGates,)}
+FIXED = ("store", "autostart", "gnss")
 """Read-only parameters; the others count from the next ~/adapt on."""
 
 
@@ -76,7 +77,7 @@ class LearnerNode(ManagedNode[Generation]):
 
     def connect(self) -> None:
         """Listen to the signs of flight."""
-        self._interlock = Interlock(open_map(self.watch.path).grid.projection)
+        self._interlock = Interlock(open_map(self.watch.path).grid.projection, self.settings[GnssGates])
         # An autopilot bridge may say `landed` over and over, or once and latched: one subscription cannot hear both.
         self._subscriptions_of_flight = [
             self.create_subscription(NavSatFix, "fix", self._on_fix, qos_profile_sensor_data),
@@ -112,7 +113,7 @@ class LearnerNode(ManagedNode[Generation]):
         return self._obey(self._start_update, self._await_update, response)
 
     def _on_rollback(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        return self._obey(lambda: None, self._roll_back, response)
+        return self._obey(self._require_ground, self._roll_back, response)
 
     def _on_cancel(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         with self._lock:
@@ -146,7 +147,7 @@ class LearnerNode(ManagedNode[Generation]):
         with self._lock:
             self._last, self._update = outcome, None
             self._idle.set()
-        if outcome.success:  # two lines, as a call of the ROS logger may not change its severity
+        if outcome.success or outcome.cancelled:  # two lines, as a call of the ROS logger may not change its severity
             self.get_logger().info(outcome.message)
         else:
             self.get_logger().error(outcome.message)
@@ -160,10 +161,23 @@ class LearnerNode(ManagedNode[Generation]):
             raise StoreError(f"busy: {words_of(self._update)}; wait for its end, or call ~/cancel first")
 
     def _start_update(self) -> None:
-        if (sign := self._flight()) and not self._learner.allow_while_flying:
-            raise StoreError(f"the drone flies: {sign}; land first (or set allow_while_flying on the desk)")
+        self._require_ground()
+        self._require_whole_missions()
         store = GenerationStore(self.watch.path)
         self._update = RunningUpdate(store, self.settings[AdaptSettings], self.settings[UpdateLimits])
+
+    def _require_ground(self) -> None:
+        if (sign := self._flight()) and not self._learner.allow_while_flying:
+            raise StoreError(f"the drone flies: {sign}; land first (or set allow_while_flying on the desk)")
+
+    def _require_whole_missions(self) -> None:
+        """What is still being recorded would be left out, and the operator would believe it learnt."""
+        missions = missions_being_recorded(GenerationStore(self.watch.path).missions_dir)
+        if missions:
+            raise StoreError(
+                f"mission {', '.join(missions)} is still being recorded; wait until the recorder has noticed that the "
+                "drone landed (recording.stop_after_s), or end it with ~/record of the localization node, data: false"
+            )
 
     def _await_update(self) -> Outcome:
         assert self._update is not None
@@ -233,7 +247,7 @@ class LearnerNode(ManagedNode[Generation]):
             if sign := self._flight():
                 return DiagnosticStatus.WARN, f"learning while the drone flies: {sign}"
             return DiagnosticStatus.OK, f"busy: {words_of(self._update)}"
-        if self._last is not None and not self._last.success:
+        if self._last is not None and not self._last.success and not self._last.cancelled:
             return DiagnosticStatus.WARN, self._last.message
         return DiagnosticStatus.OK, f"ready; generation {self.watch.number} serves"
 

@@ -18,7 +18,7 @@ def progress_message(node_name: str, stage: Stage, outcome: Outcome | None = Non
         "loss": "" if stage.loss is None else f"{stage.loss:.4g}",
     }
     return DiagnosticStatus(
-        level=DiagnosticStatus.OK if outcome is None or outcome.success else DiagnosticStatus.WARN,
+        level=DiagnosticStatus.OK if outcome is None or outcome.success or outcome.cancelled else DiagnosticStatus.WARN,
         name=f"{node_name}: progress",
         message=outcome.message if outcome else _words_of_stage(stage),
         hardware_id="aerial_vpr_cl",
