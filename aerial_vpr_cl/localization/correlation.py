@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 from aerial_vpr_cl.localization.map_orientation import Channel, OrientationLevel
 from aerial_vpr_cl.localization.template import Template
 
+REMEMBERED = 4
+REMEMBERED_PX = 200_000
+"""Transformed windows that are kept, and from which size: 20 MB each at the most."""
+
 
 @dataclass(frozen=True, eq=False)
 class Window:
@@ -19,6 +23,19 @@ class Window:
     size: tuple[int, int]  # of the transform
     planes: NDArray[np.complex64]  # (2, h, w // 2 + 1)
     known: NDArray[np.complex64] | None  # of the mask; None where the whole window is known
+
+    @classmethod
+    def at(cls, level: OrientationLevel, top: int, left: int, height: int, width: int) -> Window:
+        """A window of a level; large ones are remembered, as a whole map is searched again and again."""
+        key = (top, left, height, width)
+        window: Window | None = level.transforms.pop(key, None)
+        if window is None:
+            window = cls.of(level.window(*key))
+        if height * width >= REMEMBERED_PX:
+            level.transforms[key] = window
+            while len(level.transforms) > REMEMBERED:
+                level.transforms.popitem(last=False)
+        return window
 
     @classmethod
     def of(cls, channel: Channel) -> Window:

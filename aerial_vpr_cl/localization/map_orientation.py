@@ -7,6 +7,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import scipy.fft
@@ -64,6 +65,7 @@ class OrientationLevel:
     likelihood: MatchLikelihood = field(default_factory=MatchLikelihood)  # what a score on this level is worth
     _tiles: OrderedDict[tuple[int, int], Tile] = field(default_factory=OrderedDict, repr=False)
     _spectra: dict[int, NDArray[np.complex64]] = field(default_factory=dict, repr=False)
+    transforms: OrderedDict[tuple[int, ...], Any] = field(default_factory=OrderedDict, repr=False)  # of windows
 
     @property
     def tiles(self) -> tuple[int, int]:

@@ -15,13 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.localization.hypotheses import Spread, settle, vertex
-from aerial_vpr_cl.localization.map_orientation import MapOrientation
+from aerial_vpr_cl.localization.map_orientation import MapOrientation, OrientationLevel
 from aerial_vpr_cl.localization.search import Bounds, Patch, Stage, lattice_windows
 from aerial_vpr_cl.localization.view import View
 from aerial_vpr_cl.settings import setting
 
 TEMPLATE_PX = 36
 """Least pixels across a view where it is searched: below, a view has too little structure to be found."""
+
+QUICK_MS = 40.0
+"""A search that takes less is made at the finer level at once, as fine pixels find more."""
+
+TEMPLATE_NS, WINDOW_NS = 100.0, 35.0
+"""Nanoseconds per pixel of a template and of a searched window, on one core of a 2020s server."""
 
 PEAK_RADIUS_M = 50.0
 """What lies nearer than this to the best place is the same answer."""
@@ -41,7 +47,7 @@ class RegistrationSettings:
     map_sigma_m: float = setting(
         3.5, "error of the map's position and of the ground's relief, per axis, in metres", low=0.0
     )
-    refined_peaks: int = setting(24, "most places that are looked at more finely", low=1)
+    refined_peaks: int = setting(48, "most places that are looked at more finely", low=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,11 +91,13 @@ def register(
     where: Sequence[Bounds] | None = None,
     settings: RegistrationSettings | None = None,
 ) -> Registration:
-    """Lay a view on the map; `where` are windows of possible positions of the drone, None: the whole map."""
+    """Lay a view on the map; `where` are windows of possible positions of the drone.
+
+    None: the whole map. Windows must not overlap, or what lies in both counts twice.
+    """
     settings = settings or RegistrationSettings()
     levels = map_orientation.levels
-    fitting = [level for level in levels if view.footprint_m >= TEMPLATE_PX * level.step_m]
-    level = fitting[0] if fitting else levels[-1]
+    level = _level_for(view, levels, where)
     stage, spread = Stage(view, level), Spread.of(view, level.step_m)
     hypotheses = spread.all()
     patches = [stage.lay(hypotheses, *window) for window in lattice_windows(level, where)]
@@ -104,6 +112,20 @@ def register(
             refined.append(_refine(patch, row, column, stage, spread, sigma_m))
     surfaces = [_surface(patch) for patch in patches]
     return Registration(surfaces, _best(patches, refined or patches, stage.z_max, view, settings))
+
+
+def _level_for(view: View, levels: Sequence[OrientationLevel], where: Sequence[Bounds] | None) -> OrientationLevel:
+    """The finest level that can be searched quickly; where none can, the coarsest that shows enough of the view."""
+    enough = [level for level in levels if view.footprint_m >= TEMPLATE_PX * level.step_m] or [levels[-1]]
+    quick = [level for level in enough if search_ms(view, level, where) <= QUICK_MS]
+    return quick[-1] if quick else enough[0]
+
+
+def search_ms(view: View, level: OrientationLevel, where: Sequence[Bounds] | None) -> float:
+    """What a search costs, about: templates by their pixels, windows by theirs, all of it for every hypothesis."""
+    side = view.footprint_m / level.step_m
+    searched = sum((height + side) * (width + side) for _, _, height, width in lattice_windows(level, where))
+    return len(Spread.of(view, level.step_m).all()) * (TEMPLATE_NS * side**2 + WINDOW_NS * searched) * 1e-6
 
 
 def _peaks(patches: list[Patch], most: int) -> list[tuple[Patch, int, int]]:

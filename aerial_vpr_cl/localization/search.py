@@ -22,6 +22,9 @@ Bounds = tuple[float, float, float, float]
 SEARCH_TILE_PX = 768
 """Largest window searched at a time, to bound memory."""
 
+SECTOR_DEG = 15.0
+"""Turns that share one measure of chance."""
+
 LEAST_KNOWN = 0.6
 """Share of a view's structure that must lie on known ground; elsewhere nothing is said."""
 
@@ -54,6 +57,7 @@ class Stage:
         self.level = level
         self._maker = TemplateMaker(view, level.step_m)
         self._templates: dict[tuple[float, float], tuple[Template, float]] = {}
+        self._chances: dict[int, float] = {}
         middle, sigma = self._template(Hypothesis())
         self.z_max = middle.energy / sigma if sigma > 0.0 else 0.0
         self._table = level.likelihood.table(self.z_max)
@@ -65,9 +69,7 @@ class Stage:
         before = max(0, -min(template.left for template, _ in templates))
         below = max(0, max(template.top + template.planes.shape[1] for template, _ in templates) - 1)
         behind = max(0, max(template.left + template.planes.shape[2] for template, _ in templates) - 1)
-        window = Window.of(
-            self.level.window(top - above, left - before, above + height + below, before + width + behind)
-        )
+        window = Window.at(self.level, top - above, left - before, above + height + below, before + width + behind)
         shape = (height, width)
         patch = Patch(
             self.level,
@@ -106,8 +108,15 @@ class Stage:
         key = (hypothesis.turn_deg, hypothesis.scale)
         if key not in self._templates:
             template = self._maker.make(hypothesis)
-            self._templates[key] = template, null_sigma(template, self.level)
+            self._templates[key] = template, self._chance(template, hypothesis.turn_deg)
         return self._templates[key]
+
+    def _chance(self, template: Template, turn_deg: float) -> float:
+        """Deviation of chance: per unit of energy it hardly changes within a few degrees."""
+        sector = round(turn_deg / SECTOR_DEG)
+        if sector not in self._chances:
+            self._chances[sector] = null_sigma(template, self.level) / max(math.sqrt(template.energy), 1e-9)
+        return self._chances[sector] * math.sqrt(template.energy)
 
 
 def lattice_windows(level: OrientationLevel, where: Sequence[Bounds] | None) -> list[tuple[int, int, int, int]]:

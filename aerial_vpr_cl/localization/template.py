@@ -48,7 +48,8 @@ class Template:
         """(2, h, w // 2 + 1) conjugate transform at this size; the last one is kept."""
         if size not in self._spectra:
             self._spectra.clear()
-            self._spectra[size] = np.conj(scipy.fft.rfft2(self.planes, size))
+            spectrum = scipy.fft.rfft2(self.planes, size)
+            self._spectra[size] = np.conjugate(spectrum, out=spectrum)
         return self._spectra[size]
 
 
