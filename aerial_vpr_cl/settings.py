@@ -8,7 +8,7 @@ import difflib
 import re
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, Union
 
@@ -34,14 +34,19 @@ def setting(
     high: float | None = None,
     choices: Sequence[Any] | None = None,
     pattern: str | None = None,
+    check: Callable[[Any], None] | None = None,
 ) -> Any:
-    """Declare a dataclass field with its description and, where they exist, its range, choices or form (a regex)."""
+    """Declare a dataclass field with its description and, where they exist, its range, choices or form (a regex).
+
+    `check` raises SettingsError for what these cannot say.
+    """
     metadata = {
         "help": help,
         "low": low,
         "high": high,
         "choices": tuple(choices) if choices else None,
         "pattern": pattern,
+        "check": check,
     }
     if isinstance(default, list | dict):
         return dataclasses.field(default_factory=lambda: type(default)(default), metadata=metadata)
@@ -112,6 +117,11 @@ def check_value(name: str, value: Any, hint: Any, metadata: Mapping[str, Any], o
     if (low is not None and converted < low) or (high is not None and converted > high):
         bounds = f"at least {low}" if high is None else f"at most {high}" if low is None else f"{low} to {high}"
         raise SettingsError(f"{origin}: '{name}' is {converted}; it must be {bounds}")
+    if check := metadata.get("check"):
+        try:
+            check(converted)
+        except SettingsError as error:
+            raise SettingsError(f"{origin}: '{name}': {error}") from None
     return converted
 
 

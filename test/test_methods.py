@@ -14,11 +14,13 @@ from aerial_vpr_cl.errors import SettingsError
 from aerial_vpr_cl.evaluation.tables import METHOD_TITLES
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.learning.batches import CURRENT, EXEMPLAR, REPLAY
+from aerial_vpr_cl.learning.method_options import UdilOptions
 from aerial_vpr_cl.learning.methods import METHODS, method_of
 from aerial_vpr_cl.learning.methods.base import Batch, MissionStep, frozen_copy
 from aerial_vpr_cl.learning.methods.distillation import distillation
 from aerial_vpr_cl.learning.methods.udil import discriminator, supervised_contrast
 from aerial_vpr_cl.learning.methods.udil_bound import Coefficients, domain_divergence, per_domain
+from aerial_vpr_cl.learning.optimisers import Optimisers
 from aerial_vpr_cl.learning.selection import select_replay
 from aerial_vpr_cl.learning.trunk_outputs import TrunkOutputs
 from aerial_vpr_cl.memory.buffer import Observation, ReplayBuffer
@@ -131,7 +133,7 @@ def slow_total(network, batch):
 def begin(method, network, step=STEP_3, batch=None, current=20):
     method.begin_mission(network, step)
     here = [observation(int(GRID.classes_of_group(1)[0]), "now", k) for k in range(current)]
-    method.begin_learning(network, here, batch.replayed if batch is not None else [])
+    method.begin_learning(network, here, batch.replayed if batch is not None else [], tail_rate=1e-4)
 
 
 @pytest.fixture
@@ -224,7 +226,7 @@ def test_derpp_holds_replayed_logits_to_the_stored_ones(network):
         (slow_logits(network, z[7 + i], batch.group) - entry.logits.astype(float)) ** 2
         for i, entry in enumerate(batch.replayed)
     ]
-    expected = slow_ces(network, batch).mean() + 0.5 * np.mean(squares)
+    expected = slow_ces(network, batch).mean() + 0.5 * (100 / SCALE) ** 2 * np.mean(squares)
     assert float(method_of("derpp").loss(network, batch)) == pytest.approx(expected, rel=1e-5)
 
 
@@ -247,7 +249,7 @@ def test_icarl_distils_all_heads_on_the_whole_batch(network, changed):
         sum(slow_kl(slow_logits(network, z[i], g), slow_logits(changed, z_changed[i], g)) for g in range(4))
         for i in range(10)
     ]
-    expected = slow_total(changed, batch) + 0.5 * np.mean(kl)
+    expected = slow_total(changed, batch) + np.mean(kl) / 4
     assert float(method.loss(changed, batch)) == pytest.approx(expected, rel=1e-5)
     assert float(method.loss(network, batch)) == pytest.approx(slow_total(network, batch), rel=1e-5)
 
@@ -307,12 +309,26 @@ def test_udil_combines_its_terms_as_the_paper_says(network, changed):
         expected += third * ces[rows].mean() + third * kl[rows].mean()
     airborne = [0, 1, 2, 3, 7, 8, 9]
     expected += 0.1 * slow_contrast(z_changed[airborne], labels[airborne], 0.07)
-    expected += 10 * np.mean([np.sum((z_changed[7 + i] - e.feature) ** 2) for i, e in enumerate(batch.replayed)])
-    with torch.no_grad():
-        belief = method.discriminator(torch.tensor(z_changed[airborne], dtype=torch.float32)).double().numpy()
-    shares = [0.25] * 4 + [0.25, 0.5, 0.25]
-    expected -= 0.1 * sum(w * -math.log(softmax(row).max()) for w, row in zip(shares, belief))
     assert float(method.loss(changed, batch)) == pytest.approx(expected, rel=1e-4)
+
+
+def test_udil_aligns_missions_and_holds_on_to_their_features_in_a_step_of_the_tail_alone(network, changed):
+    batch = mixed_batch()
+    method = method_of("udil")
+    begin(method, network, STEP_3, batch)
+    z_changed = features_of(changed, batch)
+    expected = 10 * np.mean([np.sum((z_changed[7 + i] - e.feature) ** 2) for i, e in enumerate(batch.replayed)])
+    with torch.no_grad():
+        belief = method.discriminator(torch.tensor(z_changed[[0, 1, 2, 3, 7, 8, 9]], dtype=torch.float32)).double()
+    shares = [0.25] * 4 + [0.25, 0.5, 0.25]
+    # The first k + 1 outputs: one for each of the three missions, and one for missions unknown.
+    expected -= 0.1 * sum(w * -math.log(softmax(row[:4]).max()) for w, row in zip(shares, belief.numpy()))
+    assert float(method.tail_loss(changed, batch)) == pytest.approx(expected, rel=1e-4)
+    heads = {name: value.clone() for name, value in changed.living_tensors().items() if name.startswith("heads")}
+    optimisers = Optimisers(changed, 1e-2, 1e-2, patience=1)
+    optimisers.step_tail(method.tail_loss(changed, batch))
+    assert all(torch.equal(value, changed.living_tensors()[name]) for name, value in heads.items())
+    assert not np.allclose(features_of(changed, batch), z_changed)
 
 
 def test_udil_of_the_first_mission_is_classification_and_contrast(network, changed):
@@ -322,7 +338,8 @@ def test_udil_of_the_first_mission_is_classification_and_contrast(network, chang
     z = features_of(changed, batch)
     expected = slow_total(changed, batch) + 0.1 * slow_contrast(z[:4], batch.labels.numpy()[:4], 0.07)
     assert float(method.loss(changed, batch)) == pytest.approx(expected, rel=1e-5)
-    method.after_step(changed, batch)
+    method.before_step(changed, batch)
+    assert method.tail_loss(changed, batch) is None
     assert method.coefficients[1].weights().shape == (3, 0)
 
 
@@ -334,24 +351,67 @@ def test_udil_does_not_distil_current_samples_that_have_moved_far(network, chang
     for z, z_changed in zip(features_of(network, batch), features_of(changed, batch)):
         kl.append(slow_kl(slow_logits(network, z, 1), slow_logits(changed, z_changed, 1)))
     losses = []
-    for limit in (0.0, math.inf):
-        method.distillation_limit = limit
+    for limit in (0.0, 1e9):
+        method.options = UdilOptions(distillation_limit=limit)
         losses.append(float(method.loss(changed, batch)))
     assert losses[1] - losses[0] == pytest.approx(2 / 3 * (np.mean(kl[:4]) + np.mean(kl[4:7])), rel=1e-4)
 
 
-def test_udil_trains_its_discriminator_and_coefficients_and_only_them_after_a_step(network):
+def test_udil_trains_its_discriminator_and_coefficients_and_only_them_before_a_step(network):
     batch = mixed_batch()
     method = method_of("udil")
     begin(method, network, STEP_3, batch)
     before = {name: value.clone() for name, value in network.living_tensors().items()}
     guesses = [value.clone() for value in method.discriminator.parameters()]
-    method.loss(network, batch)
-    method.after_step(network, batch)
+    method.before_step(network, batch)
     assert all(torch.equal(before[name], value) for name, value in network.living_tensors().items())
     assert any(not torch.equal(old, new) for old, new in zip(guesses, method.discriminator.parameters()))
     assert not torch.equal(method.coefficients[1].logits, torch.zeros(3, 2))
     torch.testing.assert_close(method.coefficients[1].weights().sum(dim=0), torch.ones(2))
+
+
+def one_mission_of_udil(network, number, state, steps, separation=3.0):
+    """Learn to tell missions apart that differ by their brightness; returns the losses of the discriminator."""
+    past = tuple(f"m{k}" for k in range(1, number))
+    method = method_of("udil+discriminator_rate=1e-3")
+    method.load_state(state)
+    label = int(GRID.classes_of_group(1)[0])
+    domains = [*[number] * 8, *[1 + k % (number - 1) for k in range(8)]]
+    rng, losses = np.random.default_rng(number), []
+    replayed = [observation(label, f"m{domain}", k) for k, domain in enumerate(domains[8:])]
+    method.begin_mission(network, MissionStep(number, f"m{number}", past))
+    method.begin_learning(network, [observation(label, f"m{number}")], replayed, 1e-4)
+    source = torch.tensor([CURRENT] * 8 + [REPLAY] * 8)
+    for _ in range(steps):
+        trunk = torch.tensor(rng.normal(size=(16, 3, 2, 2)), dtype=torch.float32)
+        for row, domain in enumerate(domains):
+            trunk[row, domain % 3] += separation
+        batch = Batch(1, trunk, torch.full((16,), label), source, replayed)
+        with torch.no_grad():
+            belief = method._domain_logits(network.features_of_trunk(trunk))
+            losses.append(float(nn.functional.cross_entropy(belief, torch.tensor(domains))))
+        method.before_step(network, batch)
+    return losses, method.state()
+
+
+def test_udil_tells_missions_apart_and_does_not_forget_it_with_the_next_mission(network):
+    first, state = one_mission_of_udil(network, 2, {}, steps=150)
+    assert np.mean(first[-20:]) < 0.5 * first[0]
+    again, _ = one_mission_of_udil(network, 2, state, steps=5)
+    assert np.mean(again) < 0.5 * first[0]
+
+
+def test_udil_s_discriminator_grows_when_more_missions_come_than_the_paper_had(network):
+    _, state = one_mission_of_udil(network, 2, {}, steps=5)
+    _, later = one_mission_of_udil(network, 14, state, steps=1)
+    assert len(state["discriminator.4.bias"]) == 11 and len(later["discriminator.4.bias"]) == 15
+
+
+def test_udil_s_discriminator_learns_as_fast_as_the_tail_unless_told_otherwise(network):
+    for name, expected in (("udil", 1e-4), ("udil+discriminator_rate=0.02", 0.02)):
+        method = method_of(name)
+        begin(method, network, STEP_3, mixed_batch())
+        assert method._discriminator_adam.param_groups[0]["lr"] == expected
 
 
 def test_udil_has_a_discriminator_of_the_papers_shape():

@@ -13,7 +13,7 @@ from aerial_vpr_cl.benchmark.records import Record
 from aerial_vpr_cl.benchmark.settings import Run
 from aerial_vpr_cl.benchmark.work_folder import WorkFolder
 from aerial_vpr_cl.evaluation import plots
-from aerial_vpr_cl.evaluation.tables import METHOD_TITLES
+from aerial_vpr_cl.evaluation.tables import method_title
 from aerial_vpr_cl.images import decode_compressed
 from aerial_vpr_cl.knowledge.map_folder import MapFolder
 from aerial_vpr_cl.learning.trunk_outputs import features_of, whole_image
@@ -70,7 +70,7 @@ def draw_retained_frames(work: WorkFolder, records: Mapping[Run, Record], folder
         panels = {}
         for method, own in kept.items():
             retained = np.isin(np.arange(len(mission.train)), own["buffer"]["kept"][name])
-            panels[f"{METHOD_TITLES.get(method, method)}, {name}"] = (features, retained)
+            panels[f"{method_title(method)}, {name}"] = (features, retained)
         draw_retained(panels, folder / f"retained-{name}.png")
 
 
@@ -109,7 +109,7 @@ def _case(
     for method, found in compared.items():
         errors = [record["final"][mission.name]["errors_m"][frame] for record in found]
         middle = int(np.argsort(errors)[len(errors) // 2])
-        label = METHOD_TITLES.get(method, method)
+        label = method_title(method)
         cell = found[middle]["final"][mission.name]["classes"][frame]
         predicted[label] = _tile(folder, folder.grid.centres[cell])
         hits = sum(error <= limit_m for error in errors)

@@ -16,6 +16,7 @@ from aerial_vpr_cl.benchmark.settings import Run
 from aerial_vpr_cl.errors import SettingsError
 from aerial_vpr_cl.evaluation.metrics import accuracy_matrix, recall_at, summarize_by_modality, summarize_run
 from aerial_vpr_cl.files import replace_file
+from aerial_vpr_cl.learning.method_options import parse_method
 from aerial_vpr_cl.memory.buffer import ReplayBuffer
 
 FORMAT = 1
@@ -38,6 +39,7 @@ def record_of(
         "format": FORMAT,
         "digest": digest,
         "run": asdict(trajectory.run),
+        "options": asdict(parse_method(trajectory.run.method)[1]),
         "threshold_m": threshold_m,
         "missions": list(names),
         "held_out": list(held_out),
@@ -56,10 +58,8 @@ def record_of(
             "sequence": _localization(final, names, missions),
             "held_out": _localization(final, held_out, missions),
         },
-        "final": {
-            name: {"classes": answers.classes.tolist(), "errors_m": [round(float(e), 2) for e in answers.errors_m]}
-            for name, answers in final.items()
-        },
+        "base": _by_frame(trajectory.answers[0]),
+        "final": _by_frame(final),
         "buffer": {
             "sizes": [len(group) for group in buffer.groups],
             "bytes": buffer.n_bytes,
@@ -103,6 +103,14 @@ def _localization(
 ) -> dict[str, Any]:
     modalities = [missions[name].modality for name in names for _ in missions[name].test]
     return {kind: asdict(part) for kind, part in summarize_by_modality(errors_of(answers, names), modalities).items()}
+
+
+def _by_frame(answers: dict[str, Answers]) -> dict[str, Any]:
+    """Every single answer, by mission."""
+    return {
+        name: {"classes": own.classes.tolist(), "errors_m": [round(float(error), 2) for error in own.errors_m]}
+        for name, own in answers.items()
+    }
 
 
 def _kept(buffer: ReplayBuffer, mission: FlownMission) -> list[int]:

@@ -16,7 +16,6 @@ from aerial_vpr_cl.evaluation.metrics import c3, mean_std, old_final, over_seeds
 from aerial_vpr_cl.evaluation.tables import (
     CONTINUAL_COLUMNS,
     LOCALIZATION_COLUMNS,
-    METHOD_TITLES,
     Column,
     Panel,
     Table,
@@ -24,6 +23,7 @@ from aerial_vpr_cl.evaluation.tables import (
     comma_separated,
     latex,
     markdown,
+    method_title,
     panel_of_orders,
     panel_of_runs,
 )
@@ -202,7 +202,7 @@ def draw_figures(study: Study, records: Records, folder: Path) -> None:
         found = _by_method(main, order, None, lambda record: record["matrix"][limit]).get(method)
         if found:
             mean = np.mean(np.asarray(found, float), axis=0)
-            figure = plots.accuracy_heat_map(mean, missions, METHOD_TITLES.get(method, method))
+            figure = plots.accuracy_heat_map(mean, missions, method_title(method))
             plots.save(figure, folder / f"{study.name}-R-{method}.png")
     if len(budgets) > 1:
         plots.save(plots.capacity_sensitivity(_by_capacity(study, records)), folder / f"{study.name}-capacity.png")
@@ -246,7 +246,7 @@ def _retrieval_panels(records: Records) -> list[Panel]:
             rows = {way: [_way(record, stage, way) for record in found] for way in ("classification", "retrieval")}
             patches = found[0]["retrieval"][stage]["patches"]
             named = {"classification": "Classification", "retrieval": f"Retrieval, {patches} patches"}
-            title = words.capitalize() or f"After all missions, {METHOD_TITLES.get(method, method)}"
+            title = words.capitalize() or f"After all missions, {method_title(method)}"
             panels.append(Panel({named[way]: over_seeds(values) for way, values in rows.items()}, title))
             if stage == "base":
                 break
@@ -292,11 +292,11 @@ def _by_capacity(study: Study, records: Records) -> dict[str, dict[str, dict[int
         for budget in study.budgets:
             for method, summaries in _by_method(records, study.orders[0], budget, _summary).items():
                 if any(run.method == method and run.budget for run in records):
-                    title = METHOD_TITLES.get(method, method)
+                    title = method_title(method)
                     values = mean_std([summary[metric] for summary in summaries])
                     found.setdefault(metric.upper(), {}).setdefault(title, {})[budget] = values
     return found
 
 
 def _titled(values: Mapping[str, Sequence[Any] | np.ndarray]) -> dict[str, Any]:
-    return {METHOD_TITLES.get(method, method): value for method, value in values.items()}
+    return {method_title(method): value for method, value in values.items()}

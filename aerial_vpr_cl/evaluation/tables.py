@@ -96,9 +96,15 @@ METHOD_TITLES = {
 """The paper's names of the methods, in its order."""
 
 
+def method_title(method: str) -> str:
+    """How a method is called in tables: the paper's name, and its options where they are not the usual ones."""
+    name, *options = method.split("+")
+    return ", ".join([METHOD_TITLES.get(name, name), *options])
+
+
 def panel_of_runs(runs: Mapping[str, Sequence[Any]], title: str = "") -> Panel:
     """A panel with one row a method from the summaries of its runs, one a seed."""
-    return Panel({METHOD_TITLES.get(name, name): over_seeds(seeds) for name, seeds in runs.items()}, title)
+    return Panel({method_title(name): over_seeds(seeds) for name, seeds in runs.items()}, title)
 
 
 def panel_of_orders(runs: Mapping[str, Mapping[str, Sequence[Any]]], title: str = "") -> Panel:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aerial_vpr_cl.memory.strategies import STRATEGIES
+from aerial_vpr_cl.learning.method_options import check_method
 from aerial_vpr_cl.settings import DEVICE_PATTERN, setting
-
-METHOD_NAMES = ("ft", "lwf", "ft_ex", "er", "derpp", "icarl", "udil", *STRATEGIES)
-"""Every name that `methods.method_of` knows; there they have their code, which needs PyTorch."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,11 @@ class LearnSettings:
 class MissionSettings(LearnSettings):
     """How a mission is learnt and what is kept of it."""
 
-    method: str = setting("dbs_hybrid", "continual-learning method or selection strategy", choices=METHOD_NAMES)
+    method: str = setting(
+        "dbs_hybrid",
+        "continual-learning method or selection strategy; its options may follow: dbs_hybrid+trim_ratio=0.1",
+        check=check_method,
+    )
     budget: int = setting(200, "observations the replay buffer keeps per group (B)", low=0)
     max_buffer_mb: float = setting(0.0, "largest replay buffer on disk; 0: bounded by count only", low=0.0)
 

@@ -72,8 +72,8 @@ def learn(
     replay = memories.replay if method.strategy is not None else ()
     plan = _plan(grid, current, exemplars, replay, settings)
     draw = ViewMaker(network.input_size, current, exemplars, memories.satellite, replay, recipe, settings.seed)
-    method.begin_learning(network, current, replay)
     rates = settings.tail_rate or recipe.mission_tail_rate, settings.head_rate or recipe.mission_head_rate
+    method.begin_learning(network, current, replay, rates[0])
     optimisers = Optimisers(network, *rates, patience=settings.plateau_cycles)
     epochs: list[list[float]] = []
     trunk.prepare((draw.picture(key) for key in views_of(plan)), progress)
@@ -88,9 +88,12 @@ def learn(
             epochs.append([])
             for planned in epoch:
                 batch = _load(planned, trunk, draw, network)
+                method.before_step(network, batch)
                 loss = method.loss(network, batch)
                 optimisers.step(loss, planned.group)
-                method.after_step(network, batch)
+                second = method.tail_loss(network, batch)
+                if second is not None:
+                    optimisers.step_tail(second)
                 epochs[-1].append(float(loss.detach()))
                 done += 1
                 progress("learn", done, len(plan), loss=epochs[-1][-1])

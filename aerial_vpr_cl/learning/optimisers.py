@@ -36,6 +36,12 @@ class Optimisers:
         for adam in active:
             adam.step()
 
+    def step_tail(self, loss: torch.Tensor) -> None:
+        """Back-propagate and update the tail alone."""
+        self.adams["tail"].zero_grad(set_to_none=True)
+        loss.backward()
+        self.adams["tail"].step()
+
     def end_head_epoch(self, group: int, loss: float) -> None:
         """Tell a head's schedule the mean loss of its epoch."""
         self.schedules[str(group)].step(loss)

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from aerial_vpr_cl.learning.method_options import selection_settings
 from aerial_vpr_cl.learning.methods.base import Method
 from aerial_vpr_cl.learning.trunk_outputs import TrunkOutputs, whole_image
 from aerial_vpr_cl.memory.buffer import Observation, ReplayBuffer
@@ -69,6 +70,7 @@ def select_replay(
     """
     if method.strategy is None:
         return buffer
+    options = selection_settings(method.options)
     candidates = [*buffer, *current]
     buffer = buffer if limits is None else limits
     embedding = embed(network, candidates, trunk, progress, "select")
@@ -87,7 +89,7 @@ def select_replay(
             n_stored=int((rows < n_stored).sum()),
             seen=buffer.seen[group],
         )
-        chosen = rows[select(method.strategy, pool, buffer.budget, rng)]
+        chosen = rows[select(method.strategy, pool, buffer.budget, rng, options)]
         kept = [
             candidates[row]
             if row < n_stored and not method.refreshes_stored

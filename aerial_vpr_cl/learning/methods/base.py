@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from aerial_vpr_cl.learning.batches import CURRENT, EXEMPLAR, REPLAY
+from aerial_vpr_cl.learning.method_options import MethodOptions
 from aerial_vpr_cl.memory.buffer import Observation
 from aerial_vpr_cl.model.network import Network
 
@@ -47,31 +48,47 @@ class Method:
     stores_features = False
     refreshes_stored = False  # logits and features of what stays in the buffer become those of the newest network
 
-    def __init__(self, *, exemplar_weight: float = 1.0, replay_weight: float = 1.0) -> None:
-        self.exemplar_weight = exemplar_weight  # λ_EX
-        self.replay_weight = replay_weight  # λ_ER
+    def __init__(self, options: MethodOptions) -> None:
+        self.options = options
 
     def begin_mission(self, network: Network, step: MissionStep) -> None:
         """Called once before a mission is learnt: the place for a frozen copy of the network as it was."""
 
-    def begin_learning(self, network: Network, current: Sequence[Observation], replay: Sequence[Observation]) -> None:
-        """Called once before the first step, with all that the steps will draw from."""
+    def begin_learning(
+        self, network: Network, current: Sequence[Observation], replay: Sequence[Observation], tail_rate: float
+    ) -> None:
+        """Called once before the first step, with all that the steps will draw from and the tail's learning rate."""
 
     def begin_epoch(self, network: Network, group: int) -> None:
         """Called before every epoch with the group that becomes active."""
+
+    def before_step(self, network: Network, batch: Batch) -> None:
+        """Called before every step, for methods with optimisers of their own."""
 
     def loss(self, network: Network, batch: Batch) -> Tensor:
         """The scalar that a step minimises."""
         raise TypeError(f"{type(self).__name__} defines no loss")
 
-    def after_step(self, network: Network, batch: Batch) -> None:
-        """Called after every optimiser step, for methods with optimisers of their own."""
+    def tail_loss(self, network: Network, batch: Batch) -> Tensor | None:
+        """A second scalar, minimised by a step of the tail alone after the first; None makes no such step."""
+        return None
+
+    def state(self) -> dict[str, Tensor]:
+        """What a method learns beside the network and takes along to the next mission, by name."""
+        return {}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Go on with what `state` gave after the mission before; called before `begin_mission`."""
 
     def classification_loss(self, network: Network, batch: Batch, features: Tensor) -> Tensor:
         """Mean CE(current) + λ_EX mean CE(M_EX) + λ_ER mean CE(replay): the paper's L_total (section 4.3)."""
         losses = network.heads.cross_entropy(features, batch.labels, batch.group)
         total = losses.new_zeros(())
-        weights = {CURRENT: 1.0, EXEMPLAR: self.exemplar_weight, REPLAY: self.replay_weight}
+        weights = {
+            CURRENT: 1.0,
+            EXEMPLAR: getattr(self.options, "exemplar_weight", 1.0),
+            REPLAY: getattr(self.options, "replay_weight", 1.0),
+        }
         for source, weight in weights.items():
             rows = batch.of(source)
             if bool(rows.any()):

@@ -6,23 +6,23 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from aerial_vpr_cl.learning.batches import REPLAY
+from aerial_vpr_cl.learning.method_options import DerppOptions
 from aerial_vpr_cl.learning.methods.base import Batch, Method, stored
+from aerial_vpr_cl.learning.recipes import PAPER_RECIPE
 from aerial_vpr_cl.model.network import Network
 
 
 class DarkExperienceReplay(Method):
     """Mean cross-entropy of the mixed batch, plus the squared distance of replayed logits to the stored ones.
 
-    The logits are the own head's s·cos, without margin, of the whole image when it entered the buffer.
+    The logits are the own head's s·cos, without margin, of the whole image when it entered the buffer. They are
+    compared at the paper's s = 100, where β_DER has its meaning: their squares at s = 30 would weigh 11 times less.
     """
 
     name = "derpp"
     strategy = "reservoir"
     stores_logits = True
-
-    def __init__(self, *, logit_weight: float = 0.5) -> None:
-        super().__init__()
-        self.logit_weight = logit_weight  # β_DER
+    options: DerppOptions
 
     def loss(self, network: Network, batch: Batch) -> Tensor:
         features = network.features_of_trunk(batch.trunk)
@@ -31,4 +31,5 @@ class DarkExperienceReplay(Method):
         if not len(rows):
             return loss
         logits = network.heads.logits(features[batch.of(REPLAY)][rows], batch.group)
-        return loss + self.logit_weight * F.mse_loss(logits, old_logits)
+        to_paper = PAPER_RECIPE.scale / network.heads.scale
+        return loss + self.options.logit_weight * to_paper**2 * F.mse_loss(logits, old_logits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from aerial_vpr_cl.learning.method_options import MethodOptions
 from aerial_vpr_cl.learning.methods.replay import Replay
 
 
@@ -11,5 +12,5 @@ class ExperienceReplay(Replay):
     name = "er"
     uses_exemplars = False
 
-    def __init__(self, **weights: float) -> None:
-        super().__init__("reservoir", **weights)
+    def __init__(self, options: MethodOptions) -> None:
+        super().__init__(options, "reservoir")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from aerial_vpr_cl.learning.method_options import LwfOptions
 from aerial_vpr_cl.learning.methods.base import Batch, Method, frozen_copy
 from aerial_vpr_cl.learning.methods.distillation import distil_heads
 from aerial_vpr_cl.model.network import Network
@@ -17,12 +18,8 @@ class LearningWithoutForgetting(Method):
 
     name = "lwf"
     uses_exemplars = False
-
-    def __init__(self, *, distillation_weight: float = 0.5, temperature: float = 2.0) -> None:
-        super().__init__()
-        self.distillation_weight = distillation_weight  # λ_LwF
-        self.temperature = temperature
-        self._teacher: Network | None = None
+    options: LwfOptions
+    _teacher: Network | None = None
 
     def begin_epoch(self, network: Network, group: int) -> None:
         # The first group of a cycle has none before it, so it needs no teacher.
@@ -34,5 +31,5 @@ class LearningWithoutForgetting(Method):
         if self._teacher is None:
             return loss
         earlier = list(range(batch.group))
-        distilled = distil_heads(network, self._teacher, features, batch.trunk, earlier, self.temperature)
-        return loss + self.distillation_weight * distilled.mean()
+        distilled = distil_heads(network, self._teacher, features, batch.trunk, earlier, self.options.temperature)
+        return loss + self.options.distillation_weight * distilled.mean()

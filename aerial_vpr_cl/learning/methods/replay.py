@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from aerial_vpr_cl.learning.method_options import MethodOptions
 from aerial_vpr_cl.learning.methods.base import Batch, Method
 from aerial_vpr_cl.model.network import Network
 
@@ -13,8 +14,8 @@ class Replay(Method):
 
     name = "replay"
 
-    def __init__(self, strategy: str = "dbs_hybrid", **weights: float) -> None:
-        super().__init__(**weights)
+    def __init__(self, options: MethodOptions, strategy: str) -> None:
+        super().__init__(options)
         self.strategy = strategy
 
     def loss(self, network: Network, batch: Batch) -> Tensor:

@@ -7,13 +7,14 @@ cross-entropy on the memory of a past domain, β distillation on the current one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from aerial_vpr_cl.learning.batches import CURRENT, EXEMPLAR, REPLAY
+from aerial_vpr_cl.learning.method_options import MethodOptions, UdilOptions
 from aerial_vpr_cl.learning.methods.base import Batch, Method, MissionStep, frozen_copy, stored
 from aerial_vpr_cl.learning.methods.distillation import distillation
 from aerial_vpr_cl.learning.methods.udil_bound import Coefficients, domain_divergence, per_domain
@@ -21,13 +22,16 @@ from aerial_vpr_cl.memory.buffer import Observation
 from aerial_vpr_cl.model.network import Network
 
 HIDDEN = 800
+PAPER_DOMAINS = 11
+"""Outputs of the paper's discriminator, for ten missions; longer sequences get more."""
 
 
 class UnifiedDomainIncremental(Method):
     """Classification, distillation from the history model, adversarial alignment of missions, contrast of classes.
 
-    Discriminator and weights start anew with every mission, so that nothing but the replay buffer lives between
-    missions; the buffer's logits and features are those of the history model, refreshed after each mission.
+    As in the code of its authors a step has three parts: discriminator and weights learn, then the network by the
+    bound's losses and the contrast, then its tail by alignment and stability. The discriminator lives on from mission
+    to mission, the weights are new in each. The buffer's logits and features are those of the history model.
     """
 
     name = "udil"
@@ -35,42 +39,36 @@ class UnifiedDomainIncremental(Method):
     stores_logits = True
     stores_features = True
     refreshes_stored = True
+    options: UdilOptions
 
-    def __init__(
-        self,
-        *,
-        temperature: float = 2.0,
-        distillation_limit: float = 2.0,  # distillation on current and exemplar samples counts below this only
-        alignment_weight: float = 0.1,
-        stability_weight: float = 10.0,
-        bound_weight: float = 5.0,
-        contrast_weight: float = 0.1,
-        contrast_temperature: float = 0.07,
-        discriminator_rate: float = 1e-5,
-        coefficient_rate: float = 2e-3,
-    ) -> None:
-        super().__init__()
-        self.temperature = temperature
-        self.distillation_limit = distillation_limit
-        self.alignment_weight = alignment_weight
-        self.stability_weight = stability_weight
-        self.bound_weight = bound_weight
-        self.contrast_weight = contrast_weight
-        self.contrast_temperature = contrast_temperature
-        self.discriminator_rate = discriminator_rate
-        self.coefficient_rate = coefficient_rate
+    def __init__(self, options: MethodOptions) -> None:
+        super().__init__(options)
+        self._learnt: Mapping[str, Tensor] = {}
+
+    def state(self) -> dict[str, Tensor]:
+        return {f"discriminator.{name}": value for name, value in self.discriminator.state_dict().items()}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        self._learnt = {name.removeprefix("discriminator."): value for name, value in state.items()}
 
     def begin_mission(self, network: Network, step: MissionStep) -> None:
         self._history = frozen_copy(network)
         self._current_domain = step.number
         self._domain_of = {mission: number for number, mission in enumerate(step.past_missions, start=1)}
+        # One output a mission; output 0 is for missions that the history does not name.
+        outputs = max(PAPER_DOMAINS, step.number + 1)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(step.number)
-            # One output a mission; output 0 is for missions that the history does not name.
-            self.discriminator = discriminator(network.feature_dim, step.number + 1).to(network.device)
-        self._discriminator_adam = torch.optim.Adam(self.discriminator.parameters(), lr=self.discriminator_rate)
+            self.discriminator = discriminator(network.feature_dim, outputs).to(network.device)
+        take_over(self.discriminator, self._learnt)
 
-    def begin_learning(self, network: Network, current: Sequence[Observation], replay: Sequence[Observation]) -> None:
+    def begin_learning(
+        self, network: Network, current: Sequence[Observation], replay: Sequence[Observation], tail_rate: float
+    ) -> None:
+        rate = self.options.discriminator_rate
+        self._discriminator_adam = torch.optim.Adam(
+            self.discriminator.parameters(), lr=tail_rate if rate is None else rate
+        )
         groups = network.heads.group_of_class.tolist()
         self.coefficients = {}
         for group in range(len(network.heads.weights)):
@@ -79,47 +77,22 @@ class UnifiedDomainIncremental(Method):
                 domains=[self._domain(observation) for observation in own],
                 wrong=[_history_was_wrong(observation, network) for observation in own],
                 n_current=sum(groups[observation.label] == group for observation in current),
-                rate=self.coefficient_rate,
-                bound_weight=self.bound_weight,
+                rate=self.options.coefficient_rate,
+                bound_weight=self.options.bound_weight,
                 device=network.device,
             )
 
-    def loss(self, network: Network, batch: Batch) -> Tensor:
-        features = network.features_of_trunk(batch.trunk)
-        history_features, history_logits = self._outputs_of_history(batch)
-        losses = network.heads.cross_entropy(features, batch.labels, batch.group)
-        logits = network.heads.logits(features, batch.group)
-        distilled = distillation(logits, history_logits, self.temperature)
-        current, exemplar, replay = (batch.of(source) for source in (CURRENT, EXEMPLAR, REPLAY))
-        coefficients = self.coefficients[batch.group]
-        alpha, beta, gamma = coefficients.weights().detach()
-        total = losses[current].mean() + beta.sum() * self._limited(distilled[current])
-        if bool(exemplar.any()):
-            total = total + losses[exemplar].mean() + beta.sum() * self._limited(distilled[exemplar])
-        airborne = ~exemplar
-        contrast = supervised_contrast(features[airborne], batch.labels[airborne], self.contrast_temperature)
-        total = total + self.contrast_weight * contrast
-        if batch.replayed:
-            column = coefficients.columns([self._domain(observation) for observation in batch.replayed])
-            total = total + (gamma * per_domain(losses[replay], column, len(gamma))).sum()
-            total = total + (alpha * per_domain(distilled[replay], column, len(alpha))).sum()
-            moved = (features[replay] - history_features[replay]).square().sum(dim=1).mean()
-            total = total + self.stability_weight * moved
-            # Away from whatever the discriminator believes, which is bounded, where the true domain is not.
-            belief = self._domain_logits(features[airborne])
-            unsure = F.cross_entropy(belief, belief.argmax(dim=1), reduction="none")
-            total = total - self.alignment_weight * (self._domain_shares(batch, beta, column) * unsure).sum()
-            self._seen = features.detach(), logits.detach(), history_logits
-        return total
-
-    def after_step(self, network: Network, batch: Batch) -> None:
-        """One step of the discriminator and one of the coefficients, on the features that the loss has seen."""
+    def before_step(self, network: Network, batch: Batch) -> None:
+        """One step of the discriminator and one of the coefficients, on the network as it is."""
         if not batch.replayed:
             return
-        features, logits, history_logits = self._seen
+        with torch.no_grad():
+            features = network.features_of_trunk(batch.trunk)
+            logits = network.heads.logits(features, batch.group)
+        _, history_logits = self._outputs_of_history(batch)
         airborne, replay = ~batch.of(EXEMPLAR), batch.of(REPLAY)
         coefficients = self.coefficients[batch.group]
-        column = coefficients.columns([self._domain(observation) for observation in batch.replayed])
+        column = self._columns(batch)
         domains = torch.full((int(airborne.sum()),), self._current_domain, device=features.device)
         domains[-len(column) :] = coefficients.domains[column]
         belief = self._domain_logits(features[airborne])
@@ -136,6 +109,44 @@ class UnifiedDomainIncremental(Method):
             divergence=domain_divergence(belief.detach(), domains, coefficients.domains, self._current_domain),
         )
 
+    def loss(self, network: Network, batch: Batch) -> Tensor:
+        """The bound's losses by their weights, and the contrast."""
+        features = network.features_of_trunk(batch.trunk)
+        _, history_logits = self._outputs_of_history(batch)
+        losses = network.heads.cross_entropy(features, batch.labels, batch.group)
+        logits = network.heads.logits(features, batch.group)
+        distilled = distillation(logits, history_logits, self.options.temperature)
+        current, exemplar, replay = (batch.of(source) for source in (CURRENT, EXEMPLAR, REPLAY))
+        alpha, beta, gamma = self.coefficients[batch.group].weights().detach()
+        total = losses[current].mean() + beta.sum() * self._limited(distilled[current])
+        if bool(exemplar.any()):
+            total = total + losses[exemplar].mean() + beta.sum() * self._limited(distilled[exemplar])
+        if batch.replayed:
+            column = self._columns(batch)
+            total = total + (gamma * per_domain(losses[replay], column, len(gamma))).sum()
+            total = total + (alpha * per_domain(distilled[replay], column, len(alpha))).sum()
+        contrast = supervised_contrast(features[~exemplar], batch.labels[~exemplar], self.options.contrast_temperature)
+        return total + self.options.contrast_weight * contrast
+
+    def tail_loss(self, network: Network, batch: Batch) -> Tensor | None:
+        """Alignment of missions, and stability of what is remembered of past ones."""
+        if not batch.replayed:
+            return None
+        features = network.features_of_trunk(batch.trunk)
+        history_features, _ = self._outputs_of_history(batch)
+        airborne, replay = ~batch.of(EXEMPLAR), batch.of(REPLAY)
+        beta = self.coefficients[batch.group].weights()[1].detach()
+        # Away from whatever the discriminator believes, which is bounded, where the true domain is not.
+        belief = self._domain_logits(features[airborne])
+        unsure = F.cross_entropy(belief, belief.argmax(dim=1), reduction="none")
+        alignment = -(self._domain_shares(batch, beta, self._columns(batch)) * unsure).sum()
+        moved = (features[replay] - history_features[replay]).square().sum(dim=1).mean()
+        return self.options.alignment_weight * alignment + self.options.stability_weight * moved
+
+    def _columns(self, batch: Batch) -> Tensor:
+        """Columns of the replayed samples' missions among the group's coefficients."""
+        return self.coefficients[batch.group].columns([self._domain(observation) for observation in batch.replayed])
+
     def _outputs_of_history(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Features and logits of the history model: as stored with replayed samples, computed for the others."""
         with torch.no_grad():
@@ -150,7 +161,7 @@ class UnifiedDomainIncremental(Method):
 
     def _limited(self, distilled: Tensor) -> Tensor:
         mean = distilled.mean()
-        return mean if float(mean.detach()) < self.distillation_limit else torch.zeros_like(mean)
+        return mean if float(mean.detach()) < self.options.distillation_limit else torch.zeros_like(mean)
 
     def _domain(self, observation: Observation) -> int:
         return self._domain_of.get(observation.mission, 0)
@@ -171,6 +182,15 @@ def discriminator(dim: int, n_domains: int) -> nn.Sequential:
     return nn.Sequential(
         nn.Linear(dim, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, n_domains)
     )
+
+
+@torch.no_grad()
+def take_over(network: nn.Module, learnt: Mapping[str, Tensor]) -> None:
+    """Copy what an earlier discriminator has learnt; outputs that it had not stay as they are."""
+    for name, own in network.state_dict().items():
+        if name in learnt and learnt[name].shape[1:] == own.shape[1:]:
+            rows = min(len(own), len(learnt[name]))
+            own[:rows] = learnt[name][:rows]
 
 
 def supervised_contrast(features: Tensor, labels: Tensor, temperature: float) -> Tensor:
