@@ -22,6 +22,8 @@ _PERCENTILE_PIXELS = 65_536
 """Percentiles are measured on about this many pixels of a regular lattice: exact enough, and fast in flight."""
 _COMPRESSED_DEPTH_HEADER = 12  # bytes before the PNG
 _PNG_BIT_DEPTH = 24  # place of the bit depth in a PNG
+KEPT_QUALITY = 92
+"""Of JPEG images that are learnt from for years: exemplars and views."""
 _JPEG_END = b"\xff\xd9"
 _JPEG_TAIL = 4096
 _JPEG_TABLES = (0xC4, 0xC8, 0xCC)  # among the frame headers, but none: tables and what is reserved
@@ -134,6 +136,12 @@ def size_of(encoded: bytes) -> tuple[int, int]:
 def check_encoded(encoded: bytes) -> None:
     """Raise MissionError if an encoded image is damaged; it is decoded at an eighth of its size, to be quick."""
     _imdecode(_buffer_of(encoded), cv2.IMREAD_REDUCED_GRAYSCALE_8, "")
+
+
+def encode_jpeg(image: NDArray[np.uint8], quality: int = KEPT_QUALITY) -> bytes:
+    """(H, W, 3) RGB as JPEG."""
+    _, data = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, quality])
+    return data.tobytes()
 
 
 def squeeze(image: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:

@@ -76,11 +76,11 @@ def test_both_halves_of_a_flight_that_returns_share_their_cells(course):
 
 
 def test_a_bag_without_truth_is_tested_by_its_gnss_and_too_short_a_one_is_refused(work, tmp_path, course):
-    mission = read_flown(write_short(work, tmp_path / "gnss", 30), course.grid)
+    mission = read_flown(write_short(work, tmp_path / "gnss", 30), course.grid, work.views)
     assert len(mission.train) == 10 and len(mission.test) == 10
     path = write_short(work, tmp_path / "short", 9)
     with pytest.raises(MissionError, match=r"9 frames leave .* fly longer"):
-        read_flown(path, course.grid)
+        read_flown(path, course.grid, work.views)
 
 
 def write_short(work, path, n):

@@ -13,12 +13,14 @@ from aerial_vpr_cl.benchmark.settings import Run
 from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.evaluation.metrics import distance_errors
 from aerial_vpr_cl.geo.grid import Grid
-from aerial_vpr_cl.learning.adapt import observations_of
 from aerial_vpr_cl.learning.adapt_settings import LearnSettings, MissionSettings
 from aerial_vpr_cl.learning.loop import Memories
 from aerial_vpr_cl.learning.mission_step import learn_mission
+from aerial_vpr_cl.learning.observations import observations_of
 from aerial_vpr_cl.learning.trunk_outputs import TrunkOutputs, scores_of, whole_image
+from aerial_vpr_cl.localization.view import ViewSettings
 from aerial_vpr_cl.memory.buffer import Observation, ReplayBuffer
+from aerial_vpr_cl.mission.course import with_course_heading
 from aerial_vpr_cl.mission.mission import read_for_test, read_mission
 from aerial_vpr_cl.mission.split import split_halves
 from aerial_vpr_cl.model.network import Network
@@ -46,16 +48,17 @@ class FlownMission:
         return float(np.mean([observation.label in learnt for observation in self.test])) if self.test else float("nan")
 
 
-def read_flown(path: Path, grid: Grid, *, held_out: bool = False) -> FlownMission:
+def read_flown(path: Path, grid: Grid, views: ViewSettings, *, held_out: bool = False) -> FlownMission:
     """Read a bag and split it in acquisition order; it goes by the name of its folder."""
     tested = replace(read_for_test(path, grid)[0], name=path.name)
-    test = tuple(observations_of(tested, grid))
+    test = tuple(observations_of(tested, grid, views).observations)
     if held_out:
         return FlownMission(path.name, tested.modality, (), test)
     learnt = replace(read_mission(path, grid), name=path.name)
     stamps = sorted({frame.stamp_ns for mission in (tested, learnt) for frame in mission.frames})
     first, second = (set(stamps[half]) for half in split_halves(len(stamps)))
-    train = tuple(observation for observation in observations_of(learnt, grid) if observation.stamp_ns in first)
+    observed = observations_of(with_course_heading(learnt), grid, views).observations
+    train = tuple(observation for observation in observed if observation.stamp_ns in first)
     test = tuple(observation for observation in test if observation.stamp_ns in second)
     if not train or not test:
         raise MissionError(

@@ -18,10 +18,13 @@ from aerial_vpr_cl.errors import SettingsError
 from aerial_vpr_cl.files import replace_file
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import MapFolder, build_map, open_map
+from aerial_vpr_cl.knowledge.networks import TAIL_FILE
 from aerial_vpr_cl.learning.adapt import load_knowledge
 from aerial_vpr_cl.learning.base_training import train_base
 from aerial_vpr_cl.learning.loop import Memories
 from aerial_vpr_cl.learning.trunk_outputs import TrunkOutputs, whole_image
+from aerial_vpr_cl.localization.view import ViewSettings
+from aerial_vpr_cl.model.checkpoint import read_identity
 from aerial_vpr_cl.model.devices import pick_device
 from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.progress import Progress, silent
@@ -53,6 +56,13 @@ class WorkFolder:
     def map(self) -> MapFolder:
         """The map of the store."""
         return open_map(self.store)
+
+    @cached_property
+    def views(self) -> ViewSettings:
+        """What the base model is shown."""
+        tail = GenerationStore(self.store).newest(grid_hash=self.map.grid.hash).path / TAIL_FILE
+        settings = self.map.settings
+        return ViewSettings(settings.view, settings.footprint_m, read_identity(tail, "tail")["input_size"])
 
     @cached_property
     def scenario(self) -> Scenario | None:
@@ -114,7 +124,7 @@ class WorkFolder:
 
     def read(self, name: str, *, held_out: bool) -> FlownMission:
         """One mission, split."""
-        return read_flown(self.bag(name), self.map.grid, held_out=held_out)
+        return read_flown(self.bag(name), self.map.grid, self.views, held_out=held_out)
 
     def use_threads(self, count: int | None = None) -> None:
         """As many CPU threads as the benchmark gives a run, or so many: another number gives other last bits."""

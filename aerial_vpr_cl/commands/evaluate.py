@@ -11,6 +11,7 @@ from aerial_vpr_cl.evaluation.metrics import mean_std, summarize_by_modality
 from aerial_vpr_cl.evaluation.store_evaluation import MissionErrors, evaluate_store
 from aerial_vpr_cl.evaluation.tables import LOCALIZATION_COLUMNS, Panel, Table, markdown
 from aerial_vpr_cl.files import replace_file
+from aerial_vpr_cl.localization.estimate import REASONS
 from aerial_vpr_cl.progress import ProgressBar
 
 HELP = """Measure the newest generation of a store on mission bags: share of frames within 50, 100, 200 and 300 m, and
@@ -49,6 +50,8 @@ def run(args: argparse.Namespace) -> None:
     for mission in missions:
         if mission.positions == "gnss":
             print(f"{mission.name}: no true positions in the bag; measured against its GNSS")
+        for reason, count in mission.silent.items():
+            print(f"{mission.name}: {count} frames without an answer: {REASONS[reason]}")
     if args.json is not None:
         values = {
             "generation": generation,

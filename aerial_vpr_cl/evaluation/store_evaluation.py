@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
 
-from aerial_vpr_cl.evaluation.metrics import distance_errors
-from aerial_vpr_cl.knowledge.generations import GenerationStore
-from aerial_vpr_cl.knowledge.map_folder import open_map
-from aerial_vpr_cl.knowledge.networks import network_of
+from aerial_vpr_cl.localization.estimate import Rejection
+from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings
 from aerial_vpr_cl.mission.mission import read_for_test
 from aerial_vpr_cl.model.devices import pick_device
 from aerial_vpr_cl.progress import Progress, silent
 
-BATCH = 32
+ALWAYS = LocalizerSettings(min_confidence=0.0)
+"""Every frame is answered: how well confidence tells right from wrong is another question."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class MissionErrors:
     stamps_ns: tuple[int, ...]
     errors_m: tuple[float, ...]
     refused: dict[str, int]  # frames without a known position, by reason
+    silent: dict[str, int]  # frames without an answer, by reason
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -40,6 +41,7 @@ class MissionErrors:
             "stamps_ns": list(self.stamps_ns),
             "errors_m": [round(error, 2) for error in self.errors_m],
             "refused": self.refused,
+            "silent": self.silent,
         }
 
 
@@ -53,28 +55,29 @@ def evaluate_store(
     progress: Progress = silent,
 ) -> tuple[int, list[MissionErrors]]:
     """Number of the newest generation, and its errors on every bag."""
-    folder = open_map(store)
-    generation = GenerationStore(store).newest(grid_hash=folder.grid.hash)
-    network = network_of(folder, generation, device=pick_device(device))
+    localizer = Localizer.open(store, device=pick_device(device))
+    assert localizer.generation is not None
     found = []
     for bag in bags:
-        mission, positions = read_for_test(bag, folder.grid, image_topic=image_topic, fix_topic=fix_topic)
-        predicted = []
-        with torch.inference_mode():
-            for start in range(0, len(mission.frames), BATCH):
-                part = mission.frames[start : start + BATCH]
-                scores = network.scores(network.preprocess([frame.decode() for frame in part]))
-                predicted += scores.argmax(dim=1).tolist()
-                progress(f"evaluating {mission.name}", len(predicted), len(mission.frames))
-        errors = distance_errors(folder.grid.centres[predicted], mission.positions)
+        mission, positions = read_for_test(bag, localizer.grid, image_topic=image_topic, fix_topic=fix_topic)
+        stamps, errors, silent = [], [], Counter[str]()
+        for done, frame in enumerate(mission.frames, start=1):
+            answer = localizer.localize(frame.decode(), ALWAYS, frame.situation)
+            if isinstance(answer, Rejection):
+                silent[answer.reason] += 1
+            else:
+                stamps.append(frame.stamp_ns)
+                errors.append(float(np.hypot(*(answer.position - frame.position))))
+            progress(f"evaluating {mission.name}", done, len(mission.frames))
         found.append(
             MissionErrors(
                 mission.name,
                 mission.modality,
                 positions,
-                tuple(mission.stamps_ns.tolist()),
-                tuple(errors.tolist()),
+                tuple(stamps),
+                tuple(errors),
                 mission.refused,
+                dict(silent),
             )
         )
-    return generation.number, found
+    return localizer.generation.number, found

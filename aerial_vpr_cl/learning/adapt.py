@@ -15,7 +15,6 @@ from pathlib import Path
 import torch
 
 from aerial_vpr_cl.errors import MissionError, StoreError
-from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.knowledge.disposal import DisposableMission
 from aerial_vpr_cl.knowledge.generations import Generation, GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import MapFolder, open_map
@@ -24,9 +23,12 @@ from aerial_vpr_cl.knowledge.report import MissionReport
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.learning.loop import Memories
 from aerial_vpr_cl.learning.mission_step import MissionResult, learn_mission
+from aerial_vpr_cl.learning.observations import observations_of
 from aerial_vpr_cl.learning.thinning import thin
 from aerial_vpr_cl.learning.trunk_outputs import TrunkOutputs
-from aerial_vpr_cl.memory.buffer import Observation, ReplayBuffer
+from aerial_vpr_cl.localization.view import ViewSettings
+from aerial_vpr_cl.memory.buffer import ReplayBuffer
+from aerial_vpr_cl.mission.course import with_course_heading
 from aerial_vpr_cl.mission.mission import Mission, read_mission
 from aerial_vpr_cl.model.checkpoint import save_tail
 from aerial_vpr_cl.model.devices import pick_device
@@ -48,6 +50,12 @@ class Knowledge:
     network: Network
     buffer: ReplayBuffer
     exemplars: ExemplarMemory
+
+    @property
+    def views(self) -> ViewSettings:
+        """What the network is shown."""
+        settings = self.map.settings
+        return ViewSettings(settings.view, settings.footprint_m, self.network.input_size)
 
 
 def load_knowledge(store: GenerationStore, device: torch.device) -> Knowledge:
@@ -124,7 +132,8 @@ def adapt_to_mission(
         log.warning("%s was learnt before and is not learnt again", mission.name)
         return report
 
-    used = thin(observations_of(mission, grid), settings)
+    observations, refused = observations_of(with_course_heading(mission), grid, known.views)
+    used = thin(observations, settings)
     memories = Memories(known.exemplars, known.map.satellite)
     past = [entry["name"] for entry in history]
     capacity = settings.cache_mb << 20
@@ -132,6 +141,7 @@ def adapt_to_mission(
         result = learn_mission(
             known.network, known.buffer, memories, used, past, settings, trunk, gate=settings, progress=progress
         )
+    report = replace(report, refused={**mission.refused, **refused})
     report = replace(report, used=len(used), before=result.before, after=result.after, steps=result.learnt.steps)
     if result.refusal:
         log.error("%s: %s", mission.name, result.refusal)
@@ -153,16 +163,6 @@ def adapt_to_mission(
             log.error("%s", error)
     store.prune(settings.keep_generations)
     return replace(report, generation=generation.number, seconds=time.monotonic() - start)
-
-
-def observations_of(mission: Mission, grid: Grid) -> list[Observation]:
-    """The frames of a mission with their cells, in time order."""
-    labels = mission.labels(grid)
-    return [
-        Observation(frame.image, int(label), frame.position, frame.stamp_ns, mission.name, mission.modality)
-        for frame, label in zip(mission.frames, labels)
-        if label >= 0
-    ]
 
 
 def identity_of(mission: Mission) -> str:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from aerial_vpr_cl.errors import MapError, StoreError
 from aerial_vpr_cl.files import new_file, sha256_of
+from aerial_vpr_cl.images import encode_jpeg
 from aerial_vpr_cl.satellite.herding import herd
 from aerial_vpr_cl.satellite.patches import PatchTable
 from aerial_vpr_cl.satellite.raster import SatelliteMap
@@ -20,7 +21,6 @@ from aerial_vpr_cl.satellite.raster import SatelliteMap
 __all__ = ["ExemplarMemory", "herd"]
 
 FORMAT = 1
-JPEG_QUALITY = 92
 READ_BATCH = 256
 
 
@@ -55,7 +55,7 @@ class ExemplarMemory:
             for first in range(0, len(rows), READ_BATCH):
                 batch = slice(first, first + READ_BATCH)
                 read, _ = images_from.read_patches(centres[batch], angles[batch], patches.footprint_m, size_px)
-                images += [_encode(image) for image in read]
+                images += [encode_jpeg(image) for image in read]
         return cls(centres, angles, patches.labels[rows], patches.footprint_m, images)
 
     def read(
@@ -120,11 +120,6 @@ class ExemplarMemory:
                 return cls(file["centres"][:], file["angles_deg"][:], file["labels"][:], footprint_m, images)
         except (OSError, KeyError, ValueError) as error:
             raise StoreError(f"{path}: damaged, {error}; restore it from a copy of the store") from None
-
-
-def _encode(image: NDArray[np.uint8]) -> bytes:
-    _, data = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
-    return data.tobytes()
 
 
 def _decode(data: bytes, size_px: int) -> NDArray[np.uint8]:
