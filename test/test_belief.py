@@ -13,10 +13,9 @@ from aerial_vpr_cl.localization.evidence import Weighing, on_lattice, ratios
 from aerial_vpr_cl.localization.histogram import Histogram
 from aerial_vpr_cl.localization.kernels import disc_kernel, gaussian_kernel, ring_kernel
 from aerial_vpr_cl.localization.lattice import Lattice
-from aerial_vpr_cl.localization.modes import joined, likely_windows, modes
+from aerial_vpr_cl.localization.modes import fit_of, joined, likely_windows, modes
 
 STEP = 10.0
-CERTAIN = Weighing(doubt=0.0)
 
 
 @dataclass
@@ -143,7 +142,7 @@ def test_a_sparse_update_is_a_dense_one(seed):
             ]
             for _ in range(2)
         ]
-        belief.update(surfaces, CERTAIN)
+        belief.update(surfaces)
         for part, found in zip(reference, surfaces):
             for surface in found:
                 top, left = round((2000.0 - surface.north) / STEP), round(surface.west / STEP)
@@ -175,7 +174,7 @@ def test_a_surface_of_any_step_and_place_keeps_its_integral(west, south, east_of
 def test_what_was_not_looked_at_keeps_its_share_against_off_the_map():
     belief = Belief(lattice_of(), off_map=0.5)
     before = dense(belief.histograms[0])[150, 250]
-    belief.update([[peak_at((500.0, 1500.0), height=0.0)]], CERTAIN)
+    belief.update([[peak_at((500.0, 1500.0), height=0.0)]])
     assert dense(belief.histograms[0])[150, 250] / belief.off_map == pytest.approx(before / 0.5)
     assert dense(belief.histograms[0])[50, 50] < before  # looked at, and not found
     assert total(belief) == pytest.approx(1.0)
@@ -185,21 +184,24 @@ def test_the_same_ground_seen_again_says_no_more_about_the_place():
     """Two places fit. Ten frames without new ground must not decide between them, but each is seen more sharply."""
     here, there = peak_at((700.0, 1000.0), 8.0, sigma_m=40.0), peak_at((2200.0, 1000.0), 9.0, sigma_m=40.0)
     once, often = Belief(lattice_of()), Belief(lattice_of())
-    once.update([[here, there]], Weighing(blur_m=20.0))
-    often.update([[here, there]], Weighing(blur_m=20.0))
+    once.update([[here, there]])
+    often.update([[here, there]])
     for _ in range(10):
-        often.update([[here, there]], Weighing(share=0.0, blur_m=20.0))
+        often.update([[here, there]], Weighing(place=0.0))
     first, second = (sorted(modes(b, 2), key=lambda mode: mode.mean[0]) for b in (once, often))
     ratio_once, ratio_often = first[1].mass / first[0].mass, second[1].mass / second[0].mass
     assert ratio_once < ratio_often * 2.0 and ratio_often < ratio_once * 2.0
     assert np.trace(second[0].covariance) < np.trace(first[0].covariance)
 
 
-def test_doubt_bounds_what_one_view_can_deny():
-    surface = Surface(0.0, 100.0, STEP, np.full((10, 10), -50.0, np.float32))
-    assert ratios(surface, Weighing(doubt=0.05)).min() == pytest.approx(0.05)
-    surface.log_likelihood = np.full((10, 10), np.nan, np.float32)
-    assert ratios(surface, Weighing(doubt=0.05)).max() == pytest.approx(1.0)
+def test_a_view_that_fits_tells_so_and_one_that_does_not_too():
+    belief = Belief(lattice_of())
+    belief.place((700.0, 1000.0), np.eye(2) * 400.0)
+    track = modes(belief)[0]
+    assert fit_of(track, belief, [[peak_at((700.0, 1000.0))]]) > 5.0
+    assert fit_of(track, belief, [[peak_at((1000.0, 1300.0), half_m=600.0)]]) == pytest.approx(-1.0, abs=0.05)
+    assert fit_of(track, belief, [[peak_at((2000.0, 1000.0))]]) == pytest.approx(0.0, abs=0.05)
+    assert ratios(Surface(0.0, 100.0, STEP, np.full((10, 10), np.nan, np.float32))).max() == 1.0
 
 
 def test_cells_of_the_network_lift_their_ground_and_leave_the_rest_alike():
@@ -232,7 +234,7 @@ def test_only_what_lives_is_stored_and_it_dies_again():
     for k in range(200):
         belief.predict((50.0, 0.0), kernel)
         belief.leak(1e-4)
-        belief.update([[peak_at((10_000.0 + 50.0 * k, 20_000.0))]], Weighing(share=0.2))
+        belief.update([[peak_at((10_000.0 + 50.0 * k, 20_000.0))]], Weighing(place=0.2))
         most = max(most, len(belief.histograms[0].blocks))
     assert most <= 12
     mode = modes(belief)[0]
@@ -250,7 +252,7 @@ def test_flying_over_the_border_is_flying_off_the_map():
 
 def test_hills_come_best_first_with_their_masses():
     belief = Belief(lattice_of(), off_map=0.0)
-    belief.update([[peak_at((700.0, 1000.0), 18.0), peak_at((2200.0, 600.0), 16.0)]], CERTAIN)
+    belief.update([[peak_at((700.0, 1000.0), 18.0), peak_at((2200.0, 600.0), 16.0)]])
     best, second = modes(belief, 2)
     np.testing.assert_allclose(best.mean, (700.0, 1000.0), atol=5.0)
     np.testing.assert_allclose(second.mean, (2200.0, 600.0), atol=5.0)
@@ -262,7 +264,7 @@ def test_hills_come_best_first_with_their_masses():
 def test_likely_windows_hold_the_hills_and_nothing_far_from_them():
     belief = Belief(lattice_of(), off_map=0.0)
     assert likely_windows(belief, 0.99, 50.0, 1000) is None
-    belief.update([[peak_at((700.0, 1000.0), 18.0), peak_at((2200.0, 600.0), 18.0)]], CERTAIN)
+    belief.update([[peak_at((700.0, 1000.0), 18.0), peak_at((2200.0, 600.0), 18.0)]])
     windows = likely_windows(belief, 0.99, 50.0, 1000)
     assert len(windows) == 2
     for place in ((700.0, 1000.0), (2200.0, 600.0)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -68,24 +67,21 @@ class Belief:
             histogram.fold(FOLD_BELOW * histogram.background)
         self.off_map = (1.0 - share) * self.off_map + share * self.off_map_prior
 
-    def update(self, surfaces: Sequence[Sequence[Surface]], weighing: Weighing) -> float:
-        """Multiply in what a view says, a list of surfaces per heading; log of how well it was expected.
-
-        Zero: as much as a view of any other place; below: the view does not fit where the drone was thought to be.
-        """
-        place_cells = round(weighing.place_m / self.lattice.step_m)
+    def update(self, surfaces: Sequence[Sequence[Surface]], weighing: Weighing | None = None) -> None:
+        """Multiply in what a view says, a list of disjoint surfaces per heading."""
+        weighing = weighing or Weighing()
         for histogram, found in zip(self.histograms, surfaces):
             for surface in found:
-                corner, fine = (surface.west, surface.north), ratios(surface, weighing)
-                rows, columns, factors = on_lattice(corner, surface.step_m, fine, histogram)
+                corner = (surface.west, surface.north)
+                rows, columns, factors = on_lattice(corner, surface.step_m, ratios(surface), histogram)
                 if factors.size:
                     mass = histogram.window(rows, columns)
-                    histogram.multiply(rows, columns, tempered(factors, mass, weighing.share, place_cells))
-        return self._normalise()
+                    histogram.multiply(rows, columns, tempered(factors, mass, weighing, self.lattice.step_m))
+        self._normalise()
 
     def update_cells(
         self, probabilities: NDArray[np.floating], grid: Grid, *, trust: float, top: int = 50, offset_m: ArrayLike = 0.0
-    ) -> float:
+    ) -> None:
         """Multiply in the network's (C,) cell probabilities of the view's centre, which lies `offset_m` from the drone.
 
         `trust` is the share of views of which the network knows anything. Cells beyond the `top` share one factor, so
@@ -102,14 +98,13 @@ class Belief:
             for corner, probability in zip(corners, p[chosen]):
                 factor = (trust * probability * len(p) + 1.0 - trust) / common
                 histogram.multiply(*on_lattice(corner, side, np.full((1, 1), factor), histogram))
-        return self._normalise()
+        self._normalise()
 
     def _on_map(self) -> float:
         return sum(histogram.total() for histogram in self.histograms)
 
-    def _normalise(self) -> float:
+    def _normalise(self) -> None:
         total = self._on_map() + self.off_map
         for histogram in self.histograms:
             histogram.scale(1.0 / total)
         self.off_map /= total
-        return math.log(total)

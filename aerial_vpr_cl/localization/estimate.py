@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.localization.states import STATES
 
 NEIGHBOUR_CELLS = 1.5
 """Cells whose centre is at most this many cell sides from the best one's are the same place: itself and its ring."""
@@ -23,6 +24,10 @@ BLANK_IMAGE = "blank image"
 LOOKS_AWAY = "camera looks away"
 SEES_LITTLE = "sees too little"
 OTHER_CAMERA = "image of another camera"
+FROZEN_CAMERA = "camera frozen"
+SAME_MOMENT = "same moment"
+BLIND = "heading and scale unknown"
+MISFIT_VIEW = "view does not fit"
 
 REASONS = {
     NOT_FINITE: "the network's scores were not numbers",
@@ -31,22 +36,30 @@ REASONS = {
     LOOKS_AWAY: "the camera looked too far from straight down",
     SEES_LITTLE: "the camera saw almost nothing of the footprint the map is cut to: on the ground, or a wrong height",
     OTHER_CAMERA: "the image has another shape than the camera model: calibrate for this resolution",
+    FROZEN_CAMERA: "the image stayed the same while the drone moved: camera or odometry is wrong",
+    SAME_MOMENT: "the stamp is that of the frame before: the clock stands still",
+    BLIND: "without heading and height a view fits too many places: give the imu or the height",
+    MISFIT_VIEW: "the view does not show what the map has there",
+    **STATES,
 }
 """Why a frame gets no position, in words."""
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Where a frame was taken: the centre of the most probable cell, and how sure that is."""
+    """Where a frame was taken, and how sure that is."""
 
     cell: int  # class id
     position: NDArray[np.float64]  # (2,) easting and northing
     covariance: NDArray[np.float64]  # (2, 2) in m², east and north
     radius_m: float  # holds the true position with 95 % probability
-    confidence: float  # probability of the best cell and its ring of neighbours
+    confidence: float  # probability of the place: the best cell and its ring of neighbours, or the belief's hill
     cells: NDArray[np.int64]  # (k,) the most probable cells, best first
     probabilities: NDArray[np.float64]  # (k,) of those cells
     turn_deg: float = 0.0  # clockwise, what the stated heading is off by where others were tried
+    state: str = ""  # of the tracker; empty for a frame that was answered alone
+    scale_correction: float = float("nan")  # by which the measured height is to be multiplied
+    z: float = float("nan")  # of the registration, in standard deviations of chance
 
     def seen_from(self, offset_m: NDArray[np.float64], turn_deg: float, sigma_m: float) -> Estimate:
         """Where the drone is, if this is where its view lies: `offset_m` away, turned, and unsure by sigma."""
@@ -67,6 +80,7 @@ class Rejection:
 
     reason: str
     confidence: float = float("nan")
+    state: str = ""  # of the tracker; empty for a frame that was answered alone
 
 
 class Estimator:

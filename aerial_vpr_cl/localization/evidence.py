@@ -31,40 +31,39 @@ class Surface(Protocol):
 
 @dataclass(frozen=True)
 class Weighing:
-    """How much of a surface counts."""
+    """How much of a view is news. Views that overlap are not independent, and neither are errors of the attitude."""
 
-    share: float = 1.0  # of independent evidence: 1 for ground not seen before, 0 for the same ground again
-    doubt: float = 0.05  # probability that a view tells nothing: cloud, change, a fault that nobody modelled
-    blur_m: float = 0.0  # σ of what moves the view by itself, frame by frame: tilt that the attitude does not tell
-    place_m: float = 100.0  # positions so near see the same ground: between them the shape counts in full
+    place: float = 1.0  # share of the evidence about which place it is: 1 for ground not seen before
+    shape: float = 1.0  # share of the evidence about where in the place: 1 if the attitude's error is a new one
+    place_m: float = 100.0  # half the side of a place
 
 
-def ratios(surface: Surface, weighing: Weighing) -> NDArray[np.float64]:
-    """(h, w) factors for a belief: p(view | here) / p(view | elsewhere), with doubt and blur taken in."""
+def ratios(surface: Surface) -> NDArray[np.float64]:
+    """(h, w) p(view | here) / p(view | elsewhere); 1 where the surface is no number."""
     logs = np.nan_to_num(np.asarray(surface.log_likelihood, np.float64), nan=0.0, neginf=-MOST_NATS, posinf=MOST_NATS)
-    factors = (1.0 - weighing.doubt) * np.exp(logs.clip(-MOST_NATS, MOST_NATS)) + weighing.doubt
-    sigma_px = weighing.blur_m / surface.step_m
-    if sigma_px < 0.3:
-        return factors
-    return np.asarray(cv2.GaussianBlur(factors, (0, 0), sigma_px, borderType=cv2.BORDER_REPLICATE), np.float64)
+    return np.exp(logs.clip(-MOST_NATS, MOST_NATS))
 
 
 def tempered(
-    factors: NDArray[np.float64], mass: NDArray[np.float64], share: float, place_cells: int
+    factors: NDArray[np.float64], mass: NDArray[np.float64], weighing: Weighing, step_m: float
 ) -> NDArray[np.float64]:
     """Factors (rows, columns) for cells of which `mass` is believed, where only a share of the evidence is new.
 
     Two views of the same ground agree about which place it is, right or wrong: of what the second says about places
-    (the evidence averaged over what is believed around) only a share counts. Where within the place the drone is they
-    tell anew, as that is blurred by the attitude's noise and not by the ground, so there the shape counts in full.
+    (the evidence averaged over what is believed around) only a share counts. Where within the place the drone is, is
+    blurred by the attitude's error, which changes with time and not with the ground.
     """
-    if share >= 1.0:
+    if weighing.place >= 1.0 and weighing.shape >= 1.0:
         return factors
-    size = (2 * place_cells + 1, 2 * place_cells + 1)
-    believed = cv2.boxFilter(mass, -1, size, borderType=cv2.BORDER_CONSTANT)
-    fitting = cv2.boxFilter(mass * factors, -1, size, borderType=cv2.BORDER_CONSTANT)
+    # Not boxFilter: its running sums lose all small values beside a large one.
+    side = np.ones(2 * round(weighing.place_m / step_m) + 1)
+    believed, fitting = (
+        np.asarray(cv2.sepFilter2D(cells, -1, side, side, borderType=cv2.BORDER_CONSTANT), np.float64)
+        for cells in (mass, mass * factors)
+    )
     place = np.divide(fitting, believed, out=np.ones_like(factors), where=believed > 0.0)
-    return factors * place.clip(math.exp(-MOST_NATS)) ** (share - 1.0)
+    place = place.clip(math.exp(-MOST_NATS), math.exp(MOST_NATS))
+    return place**weighing.place * (factors / place) ** weighing.shape
 
 
 def on_lattice(

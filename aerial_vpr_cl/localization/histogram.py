@@ -52,14 +52,14 @@ class Histogram:
         """Add mass (rows, columns) to a rectangle of cells; what has no map beneath is left out."""
         for key in _blocks_between(rows, columns):
             if self._exists(key):
-                mine, theirs = _overlap(key, rows, columns)
+                mine, theirs = overlap(spans_of(key), (rows, columns))
                 self._live(key)[mine] += mass[theirs] * self.lattice.on_map_within(*spans_of(key))[mine]
 
     def multiply(self, rows: Span, columns: Span, factors: NDArray[np.float64]) -> None:
         """Multiply a rectangle of cells by factors (rows, columns); everything else stays."""
         for key in _blocks_between(rows, columns):
             if self._exists(key):
-                mine, theirs = _overlap(key, rows, columns)
+                mine, theirs = overlap(spans_of(key), (rows, columns))
                 self._live(key)[mine] *= factors[theirs]
 
     def window(self, rows: Span, columns: Span) -> NDArray[np.float64]:
@@ -67,7 +67,7 @@ class Histogram:
         found = np.where(self.lattice.on_map_within(rows, columns), self.background, 0.0)
         for key in _blocks_between(rows, columns):
             if key in self.blocks:
-                mine, theirs = _overlap(key, rows, columns)
+                mine, theirs = overlap(spans_of(key), (rows, columns))
                 found[theirs] = self.blocks[key][mine]
         return found
 
@@ -142,11 +142,12 @@ def _blocks_between(rows: Span, columns: Span) -> itertools.product[tuple[int, i
     )
 
 
-def _overlap(key: tuple[int, int], rows: Span, columns: Span) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
-    """The part of a block that lies in a rectangle: as slices of the block, and of the rectangle."""
-    mine, theirs = [], []
-    for (first, end), (low, high) in zip(spans_of(key), (rows, columns)):
-        begin, stop = max(first, low), min(end, high)
-        mine.append(slice(begin - first, stop - first))
-        theirs.append(slice(begin - low, stop - low))
-    return (mine[0], mine[1]), (theirs[0], theirs[1])
+def overlap(mine: tuple[Span, Span], theirs: tuple[Span, Span]) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
+    """Where two rectangles of cells (rows, columns) meet: as slices of the first, and of the second."""
+    ours, others = [], []
+    for (first, end), (low, high) in zip(mine, theirs):
+        begin = max(first, low)
+        stop = max(begin, min(end, high))
+        ours.append(slice(begin - first, stop - first))
+        others.append(slice(begin - low, stop - low))
+    return (ours[0], ours[1]), (others[0], others[1])

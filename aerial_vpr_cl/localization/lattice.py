@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from aerial_vpr_cl.geo.grid import NO_CLASS, Grid
+from aerial_vpr_cl.geo.grid import Grid
 
 BLOCK = 64
 """Cells along the side of a block: the unit in which a belief is stored."""
@@ -42,17 +43,17 @@ class Lattice:
     def over_grid(cls, grid: Grid, margin_m: float, step_m: float | None = None) -> Lattice:
         """A lattice over the cells of a grid and a margin around them: a drone beside the last cell still sees map."""
         side, low, high = grid.cell_side_m, grid.cells.min(axis=0), grid.cells.max(axis=0)
-        grown = math.ceil(margin_m / side)
         step = step_m or step_for(grid.n_classes * side**2)
-        west, south = (low - grown) * side
-        east, north = (high + 1 + grown) * side
-        lattice = cls.over((float(west), float(south), float(east), float(north)), step)
-        near = np.zeros((high[1] - low[1] + 1 + 2 * grown, high[0] - low[0] + 1 + 2 * grown), bool)
-        for i, j in grid.cells - low + grown:
-            near[max(0, j - grown) : j + grown + 1, max(0, i - grown) : i + grown + 1] = True
-        cells = np.floor((lattice.positions() - [west, south]) / side).astype(int)
-        rows, columns = cells[..., 1].clip(0, len(near) - 1), cells[..., 0].clip(0, near.shape[1] - 1)
-        return cls(lattice.west, lattice.north, step, near[rows, columns])
+        (west, south), (east, north) = low * side - margin_m, (high + 1) * side + margin_m
+        whole = cls.over((float(west), float(south), float(east), float(north)), step)
+        (rows, columns), (across, up) = whole.shape, high - low + 3
+        named = np.zeros((up, across), np.uint8)  # with a rim of cells that are none
+        named[tuple((grid.cells - low + 1).T[::-1])] = 1
+        i = np.floor((whole.west + (np.arange(columns) + 0.5) * step) / side).astype(int) - low[0] + 1
+        j = np.floor((whole.north - (np.arange(rows) + 0.5) * step) / side).astype(int) - low[1] + 1
+        on_grid = named[j.clip(0, up - 1)[:, None], i.clip(0, across - 1)[None, :]]
+        size = 2 * round(margin_m / step) + 1
+        return cls(whole.west, whole.north, step, cv2.dilate(on_grid, np.ones((size, size), np.uint8)) > 0)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -99,11 +100,6 @@ class Lattice:
                 top:bottom, left:right
             ]
         return found
-
-    def classes(self, grid: Grid) -> NDArray[np.int64]:
-        """(rows, columns) class of the grid at every cell centre; NO_CLASS off the grid."""
-        classes = grid.class_of(self.positions().reshape(-1, 2)).reshape(self.shape)
-        return np.where(self.on_map, classes, NO_CLASS)
 
 
 def step_for(area_m2: float) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -16,14 +15,12 @@ from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.knowledge.networks import network_of
 from aerial_vpr_cl.localization.estimate import BLANK_IMAGE, LOW_CONFIDENCE, Estimate, Estimator, Rejection
+from aerial_vpr_cl.localization.image_faults import is_blank
 from aerial_vpr_cl.localization.turned_views import CellAnswer, turned_images, turns_to_try
 from aerial_vpr_cl.localization.view import View, ViewSettings, make_view
 from aerial_vpr_cl.mission.situation import Situation
 from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.settings import setting
-
-BLANK_CONTRAST = 1.0
-"""Standard deviation in grey levels below which an image shows nothing: a lens cap, a dead sensor, thick cloud."""
 
 
 @dataclass(frozen=True)
@@ -109,10 +106,3 @@ class Localizer:
         if estimate.confidence < settings.min_confidence:
             return Rejection(LOW_CONFIDENCE, estimate.confidence)
         return estimate.seen_from(view.offset_m, answer.turn_of(estimate.cell), view.offset_sigma_m)
-
-
-def is_blank(image: NDArray[np.uint8]) -> bool:
-    """Whether an image is one shade all over, judged on a lattice of at most some 64 × 64 pixels."""
-    rows, columns = (max(1, side // 64) for side in image.shape[:2])
-    _, deviations = cv2.meanStdDev(np.ascontiguousarray(image[::rows, ::columns]))
-    return bool(deviations.max() < BLANK_CONTRAST)

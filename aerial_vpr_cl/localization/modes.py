@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import cv2
@@ -9,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.localization.belief import Belief
-from aerial_vpr_cl.localization.histogram import Span, spans_of
+from aerial_vpr_cl.localization.evidence import Surface, on_lattice, ratios
+from aerial_vpr_cl.localization.histogram import Span, overlap, spans_of
 from aerial_vpr_cl.localization.lattice import BLOCK, Bounds
 
 FOOT = 1e-3
@@ -18,6 +21,7 @@ ABOVE_PLAIN = 3.0
 """A hill also ends where a cell has less than so many times what every cell has of which nothing is known."""
 REACH = 2 * BLOCK
 """Cells from its peak that a hill may reach each way."""
+TINY = 1e-30
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +35,9 @@ class Mode:
     heading_masses: NDArray[np.float64]  # (headings,) of its mass
     distances: NDArray[np.float64]  # (n,) metres of its cells from the mean, ascending
     within: NDArray[np.float64]  # (n,) share of the whole belief so near, cumulated
+    rows: Span  # of the lattice, that hold it
+    columns: Span
+    cells: NDArray[np.float64]  # (headings, rows, columns) its mass
 
     def radius_m(self, share: float) -> float:
         """Radius around the mean that holds this share of the whole belief; infinite if the hill has less."""
@@ -50,6 +57,21 @@ def modes(belief: Belief, most: int = 1) -> list[Mode]:
         found.append(_mode(belief, parts * hill, rows, columns))
         taken.append(_Patch(rows, columns, hill))
     return found
+
+
+def fit_of(mode: Mode, belief: Belief, surfaces: Sequence[Sequence[Surface]]) -> float:
+    """Log of how well a view fits a hill of the belief, before it is multiplied in; surfaces are disjoint.
+
+    Zero: as well as any other place; below: it is not what was to be seen there.
+    """
+    fitting = mode.mass
+    for histogram, cells, found in zip(belief.histograms, mode.cells, surfaces):
+        for surface in found:
+            corner = (surface.west, surface.north)
+            rows, columns, factors = on_lattice(corner, surface.step_m, ratios(surface), histogram)
+            ours, theirs = overlap((mode.rows, mode.columns), (rows, columns))
+            fitting += float((cells[ours] * (factors[theirs] - 1.0)).sum())
+    return math.log(max(fitting / mode.mass, TINY))
 
 
 def likely_windows(belief: Belief, share: float, margin_m: float, most_cells: int) -> list[Bounds] | None:
@@ -127,6 +149,9 @@ def _mode(belief: Belief, parts: NDArray[np.float64], rows: Span, columns: Span)
         heading_masses=by_heading,
         distances=distances[order],
         within=np.cumsum(masses[order]),
+        rows=rows,
+        columns=columns,
+        cells=parts,
     )
 
 
@@ -164,17 +189,8 @@ def _without(mass: NDArray[np.float64], rows: Span, columns: Span, taken: list[_
     """The mass of a rectangle of cells, with none where a hill has it already."""
     left = mass.copy()
     for patch in taken:
-        (top, bottom), (first, end) = (
-            (max(mine[0], theirs[0]), min(mine[1], theirs[1]))
-            for mine, theirs in ((rows, patch.rows), (columns, patch.columns))
-        )
-        if top < bottom and first < end:
-            here = left[top - rows[0] : bottom - rows[0], first - columns[0] : end - columns[0]]
-            there = (
-                slice(top - patch.rows[0], bottom - patch.rows[0]),
-                slice(first - patch.columns[0], end - patch.columns[0]),
-            )
-            here[patch.cells[there]] = 0.0
+        ours, theirs = overlap((rows, columns), (patch.rows, patch.columns))
+        left[ours][patch.cells[theirs]] = 0.0
     return left
 
 

@@ -1,0 +1,69 @@
+"""How far a belief moves and spreads between two frames."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aerial_vpr_cl.localization.kernels import disc_kernel, gaussian_kernel, ring_kernel
+from aerial_vpr_cl.mission.situation import Motion
+
+LOST_HEADING_DEG = 40.0
+"""With a heading less sure than this a displacement has a length but no direction."""
+STANDING_M = 0.3
+"""Spread of a drone that stands still, per square root of a second."""
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A displacement in metres east and north, and the kernel that spreads it."""
+
+    displacement: NDArray[np.float64]  # (2,)
+    kernel: NDArray[np.float64]
+    length_m: float
+    guided: bool  # whether its direction is known
+
+
+@dataclass(frozen=True)
+class MotionModel:
+    """Errors of odometry are proportional to the way and last for a while, so that they add up."""
+
+    noise: float = 0.05  # σ as a share of the way
+    lasting_m: float = 160.0  # how far an error of the odometry keeps its sign
+    fastest_m_s: float = 25.0  # without odometry
+
+    def step(
+        self,
+        motion: Motion | None,
+        heading_deg: float,
+        heading_sigma_deg: float,
+        seconds: float,
+        alone_m: float,
+        step_m: float,
+    ) -> Step:
+        """The step between two frames; `alone_m` is how far the drone went by odometry alone before it."""
+        if motion is None:
+            radius_m = self.fastest_m_s * seconds
+            return Step(np.zeros(2), disc_kernel(radius_m, step_m), 0.0, False)
+        length_m = float(np.hypot(*motion.forward_left_m))
+        # The error of a way of length D is a share of D: each further step adds (D + d)² − D².
+        growth = 2.0 * max(alone_m, self.lasting_m) * length_m + length_m**2
+        along = self.noise**2 * growth + STANDING_M**2 * seconds
+        if heading_sigma_deg > LOST_HEADING_DEG:
+            return Step(np.zeros(2), ring_kernel(length_m, math.sqrt(along), step_m), length_m, False)
+        displacement = east_north(motion.forward_left_m, heading_deg)
+        across = along + math.tan(math.radians(heading_sigma_deg)) ** 2 * growth
+        direction = displacement / length_m if length_m else np.array([1.0, 0.0])
+        normal = np.array([-direction[1], direction[0]])
+        covariance = along * np.outer(direction, direction) + across * np.outer(normal, normal)
+        return Step(displacement, gaussian_kernel(covariance, step_m), length_m, True)
+
+
+def east_north(forward_left_m: NDArray[np.float64], heading_deg: float) -> NDArray[np.float64]:
+    """A displacement in body axes as metres east and north."""
+    cos, sin = math.cos(math.radians(heading_deg)), math.sin(math.radians(heading_deg))
+    forward, left = (float(value) for value in forward_left_m)
+    return np.array([forward * sin - left * cos, forward * cos + left * sin])

@@ -1,0 +1,69 @@
+"""A tracker over the map of a store, with the network of its newest generation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from aerial_vpr_cl.knowledge.map_folder import MapFolder, open_map
+from aerial_vpr_cl.localization.estimate import Rejection
+from aerial_vpr_cl.localization.lattice import Bounds
+from aerial_vpr_cl.localization.localizer import Localizer
+from aerial_vpr_cl.localization.orientation_file import open_orientation
+from aerial_vpr_cl.localization.registration import Registration, register
+from aerial_vpr_cl.localization.tracker import Image, Proposal, Propose, Register, Tracker
+from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
+from aerial_vpr_cl.localization.view import NORTH_UP, View, ViewSettings
+from aerial_vpr_cl.mission.situation import Situation
+from aerial_vpr_cl.progress import Progress, silent
+
+VIEW_PX = 224
+"""Pixels across a view that is laid on the map: finer than any level of its channel that a footprint needs."""
+
+
+def open_tracker(
+    store: Path,
+    settings: TrackerSettings | None = None,
+    *,
+    device: torch.device | str = "cpu",
+    localizer: Localizer | None = None,
+    progress: Progress = silent,
+) -> Tracker:
+    """A tracker as the settings have it; parts that are switched off need not be there.
+
+    `localizer` is one that is open already; else the store's newest generation is opened.
+    """
+    settings = settings or TrackerSettings()
+    folder = open_map(store)
+    if settings.use_network and localizer is None:
+        localizer = Localizer.open(store, device=device)
+    return Tracker(
+        folder.grid,
+        ViewSettings(NORTH_UP, folder.settings.footprint_m, VIEW_PX),
+        register=registering(folder, progress) if settings.use_registration else None,
+        propose=proposing(localizer) if localizer is not None and settings.use_network else None,
+        settings=settings,
+    )
+
+
+def registering(folder: MapFolder, progress: Progress = silent) -> Register:
+    """Lay views on the map of this folder."""
+    orientation = open_orientation(folder, progress)
+
+    def lay(view: View, where: list[Bounds] | None) -> Registration:
+        return register(view, orientation, where)
+
+    return lay
+
+
+def proposing(localizer: Localizer) -> Propose:
+    """Ask this network."""
+
+    def ask(image: Image, situation: Situation) -> Proposal | None:
+        view = localizer.view_of(image, situation)
+        if isinstance(view, Rejection):
+            return None
+        return Proposal(localizer.cells(view).probabilities, view.offset_m)
+
+    return ask

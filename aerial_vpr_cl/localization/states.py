@@ -1,0 +1,103 @@
+"""What a tracker is doing, and when it changes its mind: with hysteresis, and with words for the operator."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+SEARCHING = "searching"
+TRACKING = "tracking"
+UNSURE = "unsure"
+LOST = "lost"
+OFF_MAP = "off the map"
+
+STATES = {
+    SEARCHING: "no place stands out yet",
+    TRACKING: "the views fit the track",
+    UNSURE: "the views stopped to fit the track, or the position became too vague",
+    LOST: "the views do not fit where the drone was thought to be; the whole map is searched",
+    OFF_MAP: "the drone seems to be beside the map",
+}
+"""What each state means."""
+
+
+SUPPORT = 2.0
+"""Log fit above which a view speaks for the track."""
+MISFIT = -1.0
+"""Log fit below which a view speaks against the track, whatever was usual."""
+MISFIT_SHARE = 0.25
+"""Share of the usual fit below which it does: chance finds something similar anywhere, but not so similar."""
+
+
+class UsualFit:
+    """How well the views of this flight fit the map where the track is right, by how much structure they have."""
+
+    def __init__(self, memory: int = 20, least: int = 3) -> None:
+        self._least = least
+        self._shares: deque[float] = deque(maxlen=memory)
+
+    def reset(self) -> None:
+        """Expect nothing."""
+        self._shares.clear()
+
+    def add(self, fit: float, structure: float) -> None:
+        """A view that fitted; `structure` is what it would score on ground that looks the same."""
+        self._shares.append(fit / max(structure, 1e-6))
+
+    def is_misfit(self, fit: float, structure: float) -> bool:
+        """Whether a view of so much structure should have fitted better."""
+        usual = float(np.median(self._shares)) * structure if len(self._shares) >= self._least else 0.0
+        return fit < max(MISFIT, MISFIT_SHARE * usual) if usual > 0.0 else fit < MISFIT
+
+
+@dataclass(frozen=True)
+class Signs:
+    """What one frame leaves behind: all that a change of state depends on."""
+
+    sure: bool  # enough of the belief lies close enough together
+    support: bool  # the view speaks for the belief
+    misfit: bool | None  # whether the view speaks against the belief; None: it told nothing
+    off_map: float  # belief in being beside the map
+
+
+@dataclass
+class StateMachine:
+    """The state and the counts behind it."""
+
+    confirmations: int = 2  # sure frames in a row before a position is given
+    surprises: int = 2  # misfits in a row before it is withheld
+    lost_after: int = 4  # misfits, or unsure frames, in a row before the track is given up
+    state: str = SEARCHING
+    _sure: int = 0
+    _misfits: int = 0
+    _unsure: int = 0
+
+    def reset(self, state: str = SEARCHING) -> None:
+        """Begin anew."""
+        self.state, self._sure, self._misfits, self._unsure = state, 0, 0, 0
+
+    @property
+    def misfits(self) -> int:
+        """Views in a row that did not fit."""
+        return self._misfits
+
+    def advance(self, signs: Signs) -> str:
+        """The state after one more frame."""
+        if signs.misfit is not None:
+            self._misfits = self._misfits + 1 if signs.misfit else 0
+        fitting = signs.sure and self._misfits == 0
+        self._sure = self._sure + 1 if fitting and (signs.support or self.state == TRACKING) else 0
+        self._unsure = 0 if fitting else self._unsure + 1
+        if signs.off_map > (0.3 if self.state == OFF_MAP else 0.5):
+            self.state = OFF_MAP
+        elif self.state == OFF_MAP:
+            self.reset()
+        elif self._sure >= self.confirmations:
+            self.state = TRACKING
+        elif self.state == TRACKING and (not signs.sure or self._misfits >= self.surprises):
+            self.state, self._unsure = UNSURE, 1
+        elif self.state == UNSURE and self._unsure > self.lost_after:
+            self.state = LOST
+        return self.state

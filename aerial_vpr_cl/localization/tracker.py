@@ -1,0 +1,314 @@
+"""The drone followed over the map: the network proposes, geometry disposes, and the belief remembers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.localization.belief import Belief
+from aerial_vpr_cl.localization.estimate import (
+    BLANK_IMAGE,
+    BLIND,
+    FROZEN_CAMERA,
+    MISFIT_VIEW,
+    RADIUS_SIGMAS,
+    SAME_MOMENT,
+    Estimate,
+    Rejection,
+)
+from aerial_vpr_cl.localization.image_faults import ImageWatch, is_blank
+from aerial_vpr_cl.localization.instruments import Instruments
+from aerial_vpr_cl.localization.lattice import Bounds, Lattice
+from aerial_vpr_cl.localization.modes import Mode, fit_of, joined, likely_windows, modes
+from aerial_vpr_cl.localization.motion_model import MotionModel, Step
+from aerial_vpr_cl.localization.novelty import Novelty
+from aerial_vpr_cl.localization.registration import Peak, Registration
+from aerial_vpr_cl.localization.states import (
+    LOST,
+    OFF_MAP,
+    SEARCHING,
+    SUPPORT,
+    TRACKING,
+    UNSURE,
+    Signs,
+    StateMachine,
+    UsualFit,
+)
+from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
+from aerial_vpr_cl.localization.view import View, ViewSettings, make_view
+from aerial_vpr_cl.mission.situation import Motion, Situation
+
+log = logging.getLogger(__name__)
+
+Image = NDArray[np.uint8]
+Register = Callable[[View, "list[Bounds] | None"], Registration]
+"""Lays a view on windows of the map, or on all of it."""
+Propose = Callable[[Image, Situation], "Proposal | None"]
+"""What the network says of a frame."""
+
+SEARCH_SHARE = 0.999
+"""Share of the belief that is looked at while tracking."""
+SEARCH_CELLS = 6000
+"""Belief spread over more cells than this is no track."""
+PROVEN = 0.5
+"""Proof of a single registration that is worth something: heading and scale are learnt if it agrees with the track."""
+SAME_PLACE_SIGMAS = 3.5
+BLIND_HEADING_DEG, BLIND_SCALE = 60.0, 0.2
+"""With heading and scale both less sure than this a view is not laid on the map: any ground would fit somehow."""
+UNSURE_LEAK, LOST_LEAK = 0.05, 0.9
+"""Share of the belief that may be anywhere once views stop fitting, and once the track is given up."""
+WIDEN_AFTER = 6
+"""Registrations without proof in a row, with the heading as the compass says, before it may be any."""
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """Cells that a network thinks a view lies in."""
+
+    probabilities: NDArray[np.floating]  # (C,)
+    offset_m: NDArray[np.float64]  # (2,) east and north from the drone to the view's centre
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What looking at one view brought."""
+
+    fit: float = 0.0  # log of how well the view fitted the track
+    misfit: bool | None = None  # whether it speaks against it; None: it told nothing
+    peak: Peak | None = None
+
+
+class Tracker:
+    """One flight over one map. Give it every frame in time order; it answers with a position or with a reason."""
+
+    def __init__(
+        self,
+        grid: Grid,
+        view: ViewSettings,
+        *,
+        register: Register | None = None,
+        propose: Propose | None = None,
+        settings: TrackerSettings | None = None,
+    ) -> None:
+        self.settings = settings = settings or TrackerSettings()
+        self.grid = grid
+        self._view = view
+        self._register = register if settings.use_registration else None
+        self._propose = propose if settings.use_network else None
+        lattice = Lattice.over_grid(grid, view.footprint_m / 2.0, settings.lattice_m or None)
+        self.belief = Belief(lattice, off_map=settings.off_map)
+        self.instruments = Instruments(view.footprint_m)
+        self._motion = MotionModel(settings.odometry_noise, settings.odometry_lasting_m, settings.max_speed_m_s)
+        self._states = StateMachine(settings.confirmations, settings.surprises, settings.lost_after)
+        self._images = ImageWatch(view.footprint_m)
+        self._usual = UsualFit()
+        self._novelty = Novelty(settings.attitude_lasting_s)
+        self._map_km2 = lattice.n_cells * lattice.step_m**2 / 1e6
+        self.reset()
+
+    @property
+    def state(self) -> str:
+        """One of the names in `states`."""
+        return self._states.state
+
+    def reset(self) -> None:
+        """Begin a new flight: nothing is known of position and instruments."""
+        self.instruments.reset()
+        self._images.reset()
+        self._stamp_ns: int | None = None
+        self.relocalize()
+
+    def relocalize(self) -> None:
+        """Forget the position and search for it; what was learnt of the instruments stays."""
+        self.belief.forget()
+        self._states.reset()
+        self._usual.reset()
+        self._novelty.renew()
+        self._alone_m = 0.0
+        self._in_vain = 0
+
+    def initialize(self, position: ArrayLike, covariance: ArrayLike) -> None:
+        """Begin where an operator says, (2,) in the grid's metres with its (2, 2) covariance; the views decide then."""
+        self.relocalize()
+        self.belief.place(position, covariance)
+        self.belief.leak(UNSURE_LEAK)
+        self._states.reset(UNSURE)
+
+    def step(
+        self, stamp_ns: int, image: Image, situation: Situation, motion: Motion | None = None
+    ) -> Estimate | Rejection:
+        """Where (H, W, 3) uint8 RGB was taken, or why that is not said; `motion` is since the frame before."""
+        if not self.settings.use_belief:
+            self.reset()
+        seconds = self._seconds_since(stamp_ns)
+        if seconds == 0.0 and self._stamp_ns is not None:
+            return Rejection(SAME_MOMENT, state=self.state)
+        motion = motion if self._stamp_ns is not None else None
+        first, self._stamp_ns = self._stamp_ns is None, stamp_ns
+        known = self.instruments.read(situation, motion, seconds, image.shape)
+        step = None if first else self._move(motion, known, seconds)
+        fault = self._fault(image, step)
+        view = Rejection(fault) if fault else make_view(image, known, self._view)
+        findings = self._look(image, view, known) if isinstance(view, View) else Findings()
+        mode = next(iter(modes(self.belief)), None)
+        covariance = self._covariance(mode) if mode else np.eye(2)
+        sure = mode is not None and mode.mass >= self.settings.min_confidence
+        sure = sure and RADIUS_SIGMAS * float(np.sqrt(np.linalg.eigvalsh(covariance)[-1])) <= self._max_radius_m()
+        before = self.state
+        state = self._states.advance(Signs(sure, findings.fit > SUPPORT, findings.misfit, self.belief.off_map))
+        self._react(before, findings)
+        if mode is not None and sure and findings.peak is not None:
+            self._learn(mode, findings.peak)
+        steady = (state == TRACKING and not self._states.misfits) or not self.settings.use_belief
+        if mode is None or not sure or not steady or fault == FROZEN_CAMERA:
+            return Rejection(self._why_silent(view), mode.mass if mode else 0.0, state)
+        return self._estimate(mode, covariance, findings.peak)
+
+    def _seconds_since(self, stamp_ns: int) -> float:
+        """Since the frame before; a time that ran backwards, or stood too long, begins a new flight."""
+        if self._stamp_ns is None:
+            return 0.0
+        seconds = (stamp_ns - self._stamp_ns) / 1e9
+        if seconds < 0.0 or seconds > self.settings.max_gap_s:
+            log.warning("time went from one frame to the next by %.1f s: the track begins anew", seconds)
+            self.reset()
+            return 0.0
+        return seconds
+
+    def _move(self, motion: Motion | None, known: Situation, seconds: float) -> Step:
+        """Predict the belief."""
+        heading = self.instruments.heading
+        step = self._motion.step(
+            motion, heading.value, known.heading_sigma_deg, seconds, self._alone_m, self.belief.lattice.step_m
+        )
+        self.belief.predict(step.displacement, step.kernel)
+        self.belief.leak(self.settings.leak)
+        self._alone_m += step.length_m
+        self._novelty.add(step if motion is not None else None, seconds)
+        return step
+
+    def _fault(self, image: Image, step: Step | None) -> str:
+        """Why an image tells nothing, or an empty text."""
+        if is_blank(image):
+            return BLANK_IMAGE
+        # Either the camera or the odometry is wrong, so neither is a reason to be sure.
+        return FROZEN_CAMERA if self._images.is_frozen(image, step.length_m if step else 0.0) else ""
+
+    def _look(self, image: Image, view: View, known: Situation) -> Findings:
+        """Ask network and map, and update the belief with what of it is new."""
+        weighing = self._novelty.weighing(view.footprint_m)
+        if self._images.repeated and not self._novelty.complete:
+            return Findings()
+        tracking = self.state == TRACKING and self._register is not None
+        proposal = None if tracking or self._propose is None else self._propose(image, known)
+        if proposal is not None:
+            trust = self.settings.network_trust * weighing.place
+            self.belief.update_cells(proposal.probabilities, self.grid, trust=trust, offset_m=proposal.offset_m)
+        findings = Findings()
+        if self._register is not None and not is_blind(view):
+            registration = self._register(view, self._where(view, proposal))
+            findings = self._judge(registration)
+            self.belief.update([registration.surfaces], weighing)
+            self._alone_m *= 1.0 - weighing.place if findings.misfit is False else 1.0
+        self._novelty.used()
+        return findings
+
+    def _judge(self, registration: Registration) -> Findings:
+        """Whether a view speaks against the track, by what is usual on this flight."""
+        peak, track = registration.peak, next(iter(modes(self.belief)), None)
+        if peak is None or track is None:
+            return Findings(peak=peak)
+        fit = fit_of(track, self.belief, [registration.surfaces])
+        misfit = self._usual.is_misfit(fit, peak.z_max)
+        if self.state == TRACKING and not misfit:
+            self._usual.add(fit, peak.z_max)
+        return Findings(fit, misfit, peak)
+
+    def _where(self, view: View, proposal: Proposal | None) -> list[Bounds] | None:
+        """Windows worth laying the view on; None: the whole map."""
+        margin_m = 2.0 * view.offset_sigma_m + 60.0
+        windows = likely_windows(self.belief, SEARCH_SHARE, margin_m, SEARCH_CELLS)
+        if windows is not None and self._states.misfits == 0 and self.state in (TRACKING, UNSURE):
+            return windows
+        if self._map_km2 <= self.settings.search_km2 or proposal is None:
+            return None
+        best = np.argsort(-np.asarray(proposal.probabilities, float), kind="stable")[: self.settings.top_cells]
+        reach = 1.5 * self.grid.cell_side_m
+        boxes = [(e - reach, n - reach, e + reach, n + reach) for e, n in self.grid.centres[best] - proposal.offset_m]
+        return joined([*boxes, *(windows or [])])
+
+    def _react(self, before: str, findings: Findings) -> None:
+        """What a change of state, or a search in vain, asks for."""
+        state = self.state
+        if state == UNSURE and before == TRACKING and self._states.misfits:
+            self.belief.leak(UNSURE_LEAK)
+            self._novelty.renew()
+        elif state == LOST and before != LOST:
+            self.belief.leak(LOST_LEAK)
+            self._usual.reset()
+            self._novelty.renew()
+        searching = state in (SEARCHING, LOST, OFF_MAP)
+        if not searching or (findings.peak is not None and findings.peak.proof >= PROVEN):
+            self._in_vain = 0
+        elif findings.peak is not None:
+            self._in_vain += 1
+        if self._in_vain == WIDEN_AFTER:
+            log.warning("no place fits with the heading of the compass; all headings are tried")
+            self.instruments.heading.widen()
+            self._novelty.renew()
+
+    def _learn(self, mode: Mode, peak: Peak) -> None:
+        """Correct compass and height by a registration that agrees with the track."""
+        apart = peak.position - mode.mean
+        distance = apart @ np.linalg.solve(mode.covariance + peak.covariance, apart)
+        if peak.proof >= PROVEN and distance <= SAME_PLACE_SIGMAS**2:
+            self.instruments.see(
+                peak.heading_correction_deg,
+                peak.heading_sigma_deg,
+                float(np.log(peak.scale_correction)),
+                peak.scale_sigma,
+            )
+
+    def _why_silent(self, view: View | Rejection) -> str:
+        """The nearest cause: the image, what is not known of it, or the state of the track."""
+        if isinstance(view, Rejection):
+            return view.reason
+        if self._register is not None and is_blind(view):
+            return BLIND
+        return MISFIT_VIEW if self.state == TRACKING else self.state
+
+    def _max_radius_m(self) -> float:
+        if self.settings.max_radius_m > 0.0:
+            return self.settings.max_radius_m
+        return 150.0 if self._register is not None else 2.0 * self.grid.cell_side_m
+
+    def _covariance(self, mode: Mode) -> NDArray[np.float64]:
+        """Of the mode, and what no number of frames takes away: the lattice's cells and the map's own error."""
+        least = self.belief.lattice.step_m**2 / 12.0 + self.settings.map_accuracy_m**2
+        return mode.covariance + least * np.eye(2)
+
+    def _estimate(self, mode: Mode, covariance: NDArray[np.float64], peak: Peak | None) -> Estimate:
+        cell = int(np.argmin(((self.grid.centres - mode.mean) ** 2).sum(axis=1)))
+        return Estimate(
+            cell=cell,
+            position=mode.mean,
+            covariance=covariance,
+            radius_m=RADIUS_SIGMAS * float(np.sqrt(np.linalg.eigvalsh(covariance)[-1])),
+            confidence=mode.mass,
+            cells=np.array([cell]),
+            probabilities=np.array([mode.mass]),
+            state=self.state,
+            turn_deg=-self.instruments.heading.error,
+            scale_correction=float(np.exp(-self.instruments.log_height.error)),
+            z=peak.z if peak is not None else float("nan"),
+        )
+
+
+def is_blind(view: View) -> bool:
+    """Whether so little is known of a view that it could be laid on the map in thousands of ways."""
+    return view.heading_sigma_deg >= BLIND_HEADING_DEG and view.scale_sigma >= BLIND_SCALE

@@ -1,0 +1,166 @@
+"""A flight is followed over the map: found, corrected, lost and found again, and never confidently wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from registration_support import painted_map, place
+from tracker_support import Drone, tracker_over
+
+from aerial_vpr_cl.localization.estimate import BLANK_IMAGE, BLIND, FROZEN_CAMERA, SAME_MOMENT, Estimate, Rejection
+from aerial_vpr_cl.localization.states import OFF_MAP, SEARCHING, TRACKING
+
+
+@pytest.fixture(scope="module")
+def satellite(tmp_path_factory):
+    return painted_map(tmp_path_factory.mktemp("map"))
+
+
+def frame(tracker, drone, motion=None, image=None):
+    return tracker.step(drone.stamp_ns, drone.look() if image is None else image, drone.situation(), motion)
+
+
+def follow(tracker, drone, frames, forward_m=35.0, turn_deg=0.0):
+    """Answers and errors in metres (NaN: none) of a flight."""
+    answers, errors = [], []
+    for _ in range(frames):
+        answers.append(frame(tracker, drone, drone.fly(forward_m, turn_deg)))
+        given = isinstance(answers[-1], Estimate)
+        errors.append(np.hypot(*(answers[-1].position - drone.position)) if given else np.nan)
+    return answers, np.array(errors)
+
+
+def found(satellite, **drone):
+    """A tracker that has found its drone."""
+    tracker, flying = tracker_over(satellite), Drone(satellite, **drone)
+    frame(tracker, flying)
+    follow(tracker, flying, 5)
+    assert tracker.state == TRACKING
+    return tracker, flying
+
+
+def test_a_cold_start_finds_the_drone_and_keeps_it(satellite):
+    tracker, drone = tracker_over(satellite), Drone(satellite, compass_error_deg=5.0, height_error=-0.06)
+    assert isinstance(frame(tracker, drone), Rejection)
+    assert tracker.state == SEARCHING
+    answers, errors = follow(tracker, drone, 20, turn_deg=4.0)
+    given = ~np.isnan(errors)
+    assert given[5:].all()
+    assert errors[given].max() < 40.0
+    last = answers[-1]
+    assert last.state == TRACKING and last.confidence >= 0.99
+    assert last.radius_m < 100.0 and np.linalg.eigvalsh(last.covariance).min() > 9.0
+    assert last.turn_deg == pytest.approx(-5.0, abs=2.5)
+    assert last.scale_correction == pytest.approx(1.0 / 0.94, abs=0.03)
+
+
+def test_a_backward_compass_is_noticed_and_corrected(satellite):
+    tracker, drone = tracker_over(satellite), Drone(satellite, compass_error_deg=180.0)
+    frame(tracker, drone)
+    answers, errors = follow(tracker, drone, 18, forward_m=25.0, turn_deg=6.0)
+    assert np.nanmax(errors) < 60.0
+    assert isinstance(answers[-1], Estimate)
+    assert abs(answers[-1].turn_deg) == pytest.approx(180.0, abs=5.0)
+
+
+def test_a_drone_without_a_compass_is_followed(satellite):
+    tracker, drone = tracker_over(satellite), Drone(satellite, has_heading=False)
+    frame(tracker, drone)
+    answers, errors = follow(tracker, drone, 14, turn_deg=5.0)
+    assert np.nanmax(errors) < 60.0
+    assert isinstance(answers[-1], Estimate)
+
+
+def test_a_drone_without_odometry_is_followed(satellite):
+    tracker, drone = tracker_over(satellite), Drone(satellite, has_odometry=False)
+    frame(tracker, drone)
+    answers, errors = follow(tracker, drone, 14)
+    assert np.nanmax(errors) < 60.0
+    assert isinstance(answers[-1], Estimate)
+
+
+def test_a_kidnapped_drone_is_missed_and_found_again(satellite):
+    tracker, drone = found(satellite)
+    drone.position = place(1500.0, 1100.0)
+    drone.heading_deg = -60.0
+    _, errors = follow(tracker, drone, 14)
+    assert not (errors > 100.0).any()
+    assert errors[-1] < 40.0
+
+
+def test_the_same_image_again_is_no_evidence(satellite):
+    """A drone that stands still: the belief must not grow surer of the place it first thought of."""
+    tracker, drone = tracker_over(satellite, min_confidence=1.0), Drone(satellite)
+    image = drone.look()
+    frame(tracker, drone, image=image)
+    first = 1.0 - tracker.belief.off_map
+    for _ in range(20):
+        frame(tracker, drone, drone.fly(0.0), image=image)
+    assert 1.0 - tracker.belief.off_map <= first + 1e-6
+
+
+def test_a_frozen_camera_is_named_and_not_believed(satellite):
+    tracker, drone = found(satellite)
+    image = drone.look()
+    frame(tracker, drone, drone.fly(35.0), image=image)
+    answers = [frame(tracker, drone, drone.fly(35.0), image=image) for _ in range(6)]
+    assert [answer.reason for answer in answers if isinstance(answer, Rejection)][-1] == FROZEN_CAMERA
+    assert not isinstance(answers[-1], Estimate)
+
+
+def test_blank_images_are_bridged_by_odometry_for_a_while(satellite):
+    tracker, drone = found(satellite)
+    blank = np.full((120, 120, 3), 90, np.uint8)
+    answers = [frame(tracker, drone, drone.fly(10.0), image=blank) for _ in range(3)]
+    assert all(isinstance(answer, Estimate) for answer in answers)
+    assert answers[0].radius_m < answers[-1].radius_m
+    assert np.hypot(*(answers[-1].position - drone.position)) < answers[-1].radius_m
+    tracker.relocalize()
+    answer = frame(tracker, drone, drone.fly(10.0), image=blank)
+    assert isinstance(answer, Rejection) and (answer.reason, answer.state) == (BLANK_IMAGE, SEARCHING)
+
+
+def test_flying_off_the_map_is_said(satellite):
+    tracker, drone = found(satellite)
+    answers = []
+    for _ in range(45):
+        motion = drone.fly(60.0)
+        inside = drone.position[0] < place(2100.0, 0.0)[0]
+        image = drone.look() if inside else np.random.default_rng(1).integers(0, 255, (120, 120, 3)).astype(np.uint8)
+        answers.append(frame(tracker, drone, motion, image=image))
+    assert tracker.state == OFF_MAP
+    assert all(isinstance(answer, Rejection) for answer in answers[-8:])
+
+
+def test_time_that_jumps_back_or_stands_still_begins_anew_or_waits(satellite):
+    tracker, drone = found(satellite)
+    again = frame(tracker, drone)
+    assert isinstance(again, Rejection) and again.reason == SAME_MOMENT
+    assert tracker.state == TRACKING
+    drone.stamp_ns -= 60_000_000_000
+    frame(tracker, drone)
+    assert tracker.state == SEARCHING
+    follow(tracker, drone, 5)
+    assert tracker.state == TRACKING
+    drone.stamp_ns += 3600_000_000_000
+    frame(tracker, drone)
+    assert tracker.state == SEARCHING
+
+
+def test_an_operator_can_say_where_the_drone_is_and_be_wrong(satellite):
+    tracker, drone = tracker_over(satellite), Drone(satellite)
+    tracker.initialize(drone.position + 15.0, np.eye(2) * 30.0**2)
+    frame(tracker, drone)
+    answer = frame(tracker, drone, drone.fly(25.0))
+    assert isinstance(answer, Estimate) and np.hypot(*(answer.position - drone.position)) < 40.0
+    tracker.initialize(place(1600.0, 1200.0), np.eye(2) * 30.0**2)
+    _, errors = follow(tracker, drone, 14, forward_m=25.0)
+    assert not (errors > 100.0).any()
+    assert errors[-1] < 40.0
+
+
+def test_a_camera_alone_is_rather_silent_than_wrong(satellite):
+    tracker = tracker_over(satellite)
+    drone = Drone(satellite, has_heading=False, has_height=False, has_odometry=False)
+    answers, _ = follow(tracker, drone, 6)
+    assert [answer.reason for answer in answers] == [BLIND] * 6
