@@ -5,6 +5,7 @@ ros2 launch aerial_vpr_cl flight.launch.py store:=STORE image_topic:=/camera/ima
 
 from __future__ import annotations
 
+import yaml
 from launch.action import Action
 from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction, SetEnvironmentVariable
 from launch.events.process import ProcessExited
@@ -18,6 +19,7 @@ from launch import LaunchContext, LaunchDescription
 
 SHARE = FindPackageShare("aerial_vpr_cl")
 SHARED_MEMORY_PROFILE = PathJoinSubstitution([SHARE, "config", "fastdds_shared_memory.xml"])
+INPUTS = ("image", "fix", "imu", "height", "camera_info", "odometry")
 # The first name is that of Fast DDS up to ROS 2 Jazzy, the second that of newer ones.
 PROFILE_VARIABLES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")
 
@@ -42,6 +44,39 @@ def generate_launch_description() -> LaunchDescription:
                 default_value="fix",
                 description="Topic of the GNSS receiver, sensor_msgs/NavSatFix: for labels and monitoring, never for "
                 "the published position.",
+            ),
+            DeclareLaunchArgument(
+                "imu_topic",
+                default_value="imu",
+                description="Topic of the attitude, sensor_msgs/Imu with an orientation, if there is one.",
+            ),
+            DeclareLaunchArgument(
+                "height_topic",
+                default_value="height",
+                description="Topic of the height above ground, if there is one: sensor_msgs/Range, or std_msgs/Float64 "
+                "with height_message:=Float64 (MAVROS rel_alt).",
+            ),
+            DeclareLaunchArgument(
+                "height_message",
+                default_value="",
+                choices=["", "Range", "Float64"],
+                description="How the height comes. Empty: as in the parameters file.",
+            ),
+            DeclareLaunchArgument(
+                "camera_info_topic",
+                default_value="camera_info",
+                description="Topic of the camera's calibration, sensor_msgs/CameraInfo, if there is one.",
+            ),
+            DeclareLaunchArgument(
+                "odometry_topic",
+                default_value="odometry",
+                description="Topic of odometry of any origin, nav_msgs/Odometry, if there is one.",
+            ),
+            DeclareLaunchArgument(
+                "sensors",
+                default_value="",
+                description="What no topic tells of the drone's sensors, over the parameters file, as YAML: "
+                "'{height_m: 120.0, horizontal_fov_deg: 62.0}'.",
             ),
             DeclareLaunchArgument(
                 "landed_topic",
@@ -136,7 +171,7 @@ def start(context: LaunchContext) -> list[Action]:
     actions: list[Action] = []
     if argument("raw_image_profile") == "true":
         actions += [SetEnvironmentVariable(name, SHARED_MEMORY_PROFILE) for name in PROFILE_VARIABLES]
-    given = {name: argument(name) for name in ("store", "device", "image_transport")}
+    given = {name: argument(name) for name in ("store", "device", "image_transport", "height_message")}
     given["recording.mode"] = argument("recording")
     actions.append(
         Node(
@@ -147,9 +182,10 @@ def start(context: LaunchContext) -> list[Action]:
             parameters=[
                 argument("params_file"),
                 {name: value for name, value in given.items() if value},
+                {f"sensors.{name}": value for name, value in (yaml.safe_load(argument("sensors")) or {}).items()},
                 {"use_sim_time": argument("use_sim_time") == "true"},
             ],
-            remappings=[("image", argument("image_topic")), ("fix", argument("fix_topic"))],
+            remappings=[(name, argument(f"{name}_topic")) for name in INPUTS],
             ros_arguments=["--log-level", argument("log_level")],
             output="screen",
             respawn=argument("respawn") == "true",

@@ -5,6 +5,8 @@ ros2 launch aerial_vpr_cl replay.launch.py bag:=BAG store:=STORE rate:=0
 
 from __future__ import annotations
 
+import json
+
 from launch.action import Action
 from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction, Shutdown
 from launch.events.process import ProcessExited
@@ -115,11 +117,14 @@ def start(context: LaunchContext) -> list[Action]:
         problem = str(error)
     if problem:
         raise RuntimeError(problem)  # the launch ends with exit code 1
+    told = playback.parameters()
     replayed = {name: argument(name) for name in ("bag", "result", "image_topic", "fix_topic")}
     passed_on = ("store", "namespace", "params_file", "device", "log_level", "raw_image_profile")
     flight_arguments = {
         **{name: argument(name) for name in passed_on},
         "image_transport": playback.transport,
+        "height_message": told["height_message"],
+        "sensors": json.dumps({name.partition(".")[2]: told[name] for name in told if name.startswith("sensors.")}),
         "image_topic": "image",
         "fix_topic": "fix",
         "use_sim_time": argument("clock"),

@@ -21,6 +21,12 @@ FLIGHT = LEARN | {
     "recording",
     "learner",
     "raw_image_profile",
+    "imu_topic",
+    "height_topic",
+    "height_message",
+    "camera_info_topic",
+    "odometry_topic",
+    "sensors",
     "autopilot",
     "autopilot_params_file",
 }
@@ -63,6 +69,12 @@ def test_every_argument_is_there_and_says_what_it_is_for(name):
         assert len(description) > 20 and "." in description, argument
 
 
+def inputs_of(name: str) -> set[str]:
+    """The arguments that inputs of the localization node are remapped by."""
+    inputs = re.search(r"^INPUTS = (.*)$", (ROOT / "launch" / name).read_text(), re.MULTILINE)
+    return {f"{topic}_topic" for topic in ast.literal_eval(inputs[1])} if inputs else set()
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_every_node_that_is_started_is_installed(name):
     programs = set(re.findall(r'"(\w+) = aerial_vpr_cl', (ROOT / "setup.py").read_text()))
@@ -83,7 +95,7 @@ def test_every_file_that_is_named_exists(name):
 @pytest.mark.parametrize("name", FILES)
 def test_only_declared_arguments_are_read(name):
     source = (ROOT / "launch" / name).read_text()
-    read = set(re.findall(r'argument\("(\w+)"\)', source))
+    read = set(re.findall(r'argument\("(\w+)"\)', source)) | inputs_of(name)
     assert read
     assert read <= ARGUMENTS[name]
 

@@ -1,6 +1,7 @@
 """The localization node over real DDS: what goes in, what comes out, and that nothing stops it."""
 
 import dataclasses
+import shutil
 import signal
 import time
 import typing
@@ -17,10 +18,12 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import PoseWithCovarianceStamped
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
+from nav_msgs.msg import Odometry
 from rcl_interfaces.msg import Parameter, ParameterValue
 from rcl_interfaces.srv import SetParameters
 from ros_support import REPOSITORY, NodeProcess, Peer
-from sensor_msgs.msg import CompressedImage, Image, NavSatFix, NavSatStatus
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image, Imu, NavSatFix, NavSatStatus
+from std_msgs.msg import Float64
 from std_srvs.srv import SetBool, Trigger
 from visualization_msgs.msg import Marker, MarkerArray
 
@@ -28,6 +31,7 @@ from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.localization.estimate import LOW_CONFIDENCE, Estimate
 from aerial_vpr_cl.localization.localizer import Localizer
+from aerial_vpr_cl.mission.bag_reader import open_bag
 from aerial_vpr_cl.mission.mission import read_mission
 from aerial_vpr_cl.nodes import messages
 from aerial_vpr_cl.nodes.image_messages import decode_image, pick_decoder, sample_images
@@ -292,7 +296,7 @@ def test_images_of_another_type_than_asked_for_are_named(flight):
         mismatched.status(lambda values: values["state"] == "active")
         mismatched.peer.wait_for(lambda: "CompressedImage" in mismatched.newest_report()[1], 30.0, what="the mismatch")
         words = mismatched.newest_report()[1]
-        assert "image_transport 'raw' wants sensor_msgs/msg/Image" in words and mismatched.name in words
+        assert "not sensor_msgs/msg/Image; image_transport is 'raw'" in words and mismatched.name in words
 
 
 @pytest.mark.parametrize(
@@ -307,6 +311,46 @@ def test_a_parameter_that_does_not_exist_or_cannot_be_is_refused_at_start(tmp_pa
     with NodeProcess("localization_node", log=tmp_path / "log", parameters=parameters) as node:
         assert node.process.wait(60.0) != 0
         assert words in node.log and next(iter(parameters)) in node.log and "Traceback" not in node.log
+
+
+def test_instruments_are_heard_recorded_and_told_apart_when_they_fail(flight, tmp_path):
+    """Remapped as in flight; without any of them the node goes on, and says what it does without."""
+    store = flight.store
+    parameters = {"height_message": "Float64", "sensors.horizontal_fov_deg": 60.0}
+    with Flight(tmp_path, "equipped", store=store, **parameters) as equipped:
+        equipped.ready()
+        values = equipped.status(lambda values: values["state"] == "active")[2]
+        assert values["input imu"] == "missing: level flight is assumed, the heading is unknown"
+        assert values["input camera_info"] == "missing: horizontal_fov_deg of 60° is used"
+        peer = equipped.peer
+        imu, height = peer.publisher(Imu, "imu", 10), peer.publisher(Float64, "height", 10)
+        odometry, calibration = peer.publisher(Odometry, "odometry", 10), peer.publisher(CameraInfo, "camera_info", 10)
+        peer.wait_matched()
+        assert peer.call(SetBool, "equipped/record", SetBool.Request(data=True)).success
+        stamps, points = store_support.track(8)
+        for row, image in enumerate(store_support.view(store, points)):
+            attitude, moved = Imu(), Odometry()
+            attitude.orientation.z = attitude.orientation.w = float(np.sqrt(0.5))  # the nose points north
+            for message in (attitude, moved):
+                message.header.stamp.sec, message.header.stamp.nanosec = divmod(int(stamps[row]), 10**9)
+            moved.pose.pose.position.x, moved.pose.pose.orientation.w = 20.0 * row, 1.0
+            imu.publish(attitude)
+            height.publish(Float64(data=260.0))
+            odometry.publish(moved)
+            calibration.publish(CameraInfo())  # not calibrated: no K
+            peer.spin(0.05)
+            equipped.fix(stamps[row], *open_map(store).grid.projection.to_wgs84(points[row]))
+            assert equipped.ask(image, stamps[row]).status.status == 0
+        values = equipped.status(lambda values: values["input odometry"] == "alive")[2]
+        assert values["input imu"] == "alive" and values["input camera_info"].startswith("alive, but")
+        mission = peer.call(SetBool, "equipped/record", SetBool.Request(data=False)).message.removeprefix("mission ")
+        recorded = open_bag(mission)
+        assert {"/imu", "/height", "/odometry", "/camera/camera_info"} <= set(recorded.counts)
+        assert recorded.types["/height"] == "std_msgs/msg/Float64"
+        values = equipped.status(lambda values: values["input imu"].startswith("stale"))[2]
+        assert "level flight is assumed" in values["input imu"]
+        assert equipped.process.stop(signal.SIGINT) == 0
+        shutil.rmtree(mission)
 
 
 def test_a_map_that_vanished_and_returned_leaves_no_problem_behind(flight):

@@ -135,8 +135,12 @@ def own_node(args: argparse.Namespace) -> Iterator[OwnNode]:
         return
     if missing := what_is_missing(str(args.store)):
         raise StoreError(missing)
-    playback = open_playback(args.bag, image_topic=args.image_topic or None, fix_topic=args.fix_topic or None)
-    transport = "raw" if args.decompress else playback.transport
+    playback = open_playback(
+        args.bag,
+        image_topic=args.image_topic or None,
+        fix_topic=args.fix_topic or None,
+        transport="raw" if args.decompress else "as recorded",
+    )
     namespace = f"/replay_{os.getpid()}"
     ros_arguments = ("-r", f"__ns:={namespace}", "-r", f"/clock:={namespace}/clock")
     program = [sys.executable, "-m", "aerial_vpr_cl.nodes.entry", "localization_node"]
@@ -145,15 +149,15 @@ def own_node(args: argparse.Namespace) -> Iterator[OwnNode]:
         command += ["--params-file", str(args.params_file)]
     parameters = {
         "store": str(args.store),
-        "image_transport": transport,
+        **playback.parameters(),
         "use_sim_time": "true",
         "recording.mode": "never",  # a flight is learnt from once
         "device": args.device,
     }
     for name, value in parameters.items():
-        command += ["-p", f"{name}:={value}"]
+        command += ["-p", f"{name}:={str(value).lower() if isinstance(value, bool) else value}"]
     command += ["-r", f"__node:={args.node}"]
-    if transport == "raw" and (profile := share_file("config/fastdds_shared_memory.xml")):
+    if playback.transport == "raw" and (profile := share_file("config/fastdds_shared_memory.xml")):
         os.environ.setdefault("FASTRTPS_DEFAULT_PROFILES_FILE", str(profile))  # both processes need it
     # A session of its own: Ctrl-C reaches this process alone, which ends the node when it has heard its last answer.
     process = subprocess.Popen(command, start_new_session=True)

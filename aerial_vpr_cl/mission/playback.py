@@ -7,17 +7,19 @@ import logging
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from aerial_vpr_cl.errors import MissionError, SettingsError
 from aerial_vpr_cl.images import decode_compressed
 from aerial_vpr_cl.mission import messages
+from aerial_vpr_cl.mission.bag_metadata import SENSORS_KEY
 from aerial_vpr_cl.mission.bag_reader import Bag, RawMessage, open_bag
+from aerial_vpr_cl.mission.bag_sensors import noted_settings
 from aerial_vpr_cl.mission.bag_writer import TRUTH_TOPIC
 from aerial_vpr_cl.mission.messages import COMPRESSED_IMAGE, IMAGE, NAV_SAT_FIX
-from aerial_vpr_cl.mission.sensor_messages import SENSOR_TYPES
+from aerial_vpr_cl.mission.sensor_messages import FLOAT64, SENSOR_TYPES
 from aerial_vpr_cl.mission.topics import fix_topic_of, image_topic_of, sensor_topics_of
 
 log = logging.getLogger(__name__)
@@ -56,6 +58,17 @@ class Playback:
     def image_type(self) -> str:
         """Message type of the frames as they are published."""
         return IMAGE if self.transport == "raw" else self.bag.types[self.image_topic]
+
+    def parameters(self) -> dict[str, Any]:
+        """What the localization node has to be told to fly as the drone did: transports, and what was noted of it."""
+        height = next((topic for topic, name in self.routes.items() if name == "height"), None)
+        is_number = height is not None and self.bag.types[height] == FLOAT64
+        noted = asdict(noted_settings(self.bag)) if SENSORS_KEY in self.bag.facts else {}
+        return {
+            "image_transport": self.transport,
+            "height_message": "Float64" if is_number else "Range",
+            **{f"sensors.{name}": value for name, value in noted.items()},
+        }
 
     def published(self) -> dict[str, str]:
         """Published topic → message type."""

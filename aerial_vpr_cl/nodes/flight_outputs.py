@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from geometry_msgs.msg import PoseWithCovarianceStamped
@@ -19,6 +20,7 @@ class FlightOutputs:
 
     def __init__(self, node: LifecycleNode, settings: FlightSettings) -> None:
         self._node, self._settings = node, settings
+        self._altitude = 0.0 if settings.zero_altitude else math.nan
         self._publishers: list[Any] = []
         self._geo_pose_type = messages.geo_pose_type()
         self._fix = self._publisher(NavSatFix, "~/fix")
@@ -30,7 +32,7 @@ class FlightOutputs:
         """A position, of an image taken then."""
         fix_header = messages.header_of(stamp_ns, self._settings.fix_frame_id or camera_frame)
         map_header = messages.header_of(stamp_ns, self._settings.map_frame_id)
-        self._fix.publish(messages.fix_message(fix_header, answer, estimator))
+        self._fix.publish(messages.fix_message(fix_header, answer, estimator, self._altitude))
         self._pose.publish(messages.pose_message(map_header, answer))
         if self._geo_pose is not None:
             self._geo_pose.publish(messages.geo_pose_message(self._geo_pose_type, fix_header, answer, estimator))
@@ -40,7 +42,7 @@ class FlightOutputs:
     def publish_silence(self, stamp_ns: int, camera_frame: str, estimator: Estimator) -> None:
         """Say that there is no answer: whoever waits for this image need not wait longer."""
         header = messages.header_of(stamp_ns, self._settings.fix_frame_id or camera_frame)
-        self._fix.publish(messages.no_fix_message(header, estimator))
+        self._fix.publish(messages.no_fix_message(header, estimator, self._altitude))
         if self._cells.get_subscription_count():
             self._cells.publish(messages.no_cells_message(messages.header_of(stamp_ns, self._settings.map_frame_id)))
 

@@ -1,6 +1,7 @@
 """The localization node: camera images in, geographic poses out, the sortie recorded for learning.
 
-    image, fix  ─►  localization  ─►  ~/fix  ~/pose  ~/geo_pose  ~/cells  /diagnostics;   services ~/record  ~/reload
+    image, fix; imu, height, camera_info, odometry  ─►  localization  ─►  ~/fix  ~/pose  ~/geo_pose  ~/cells
+                                                        services ~/record  ~/reload;   /diagnostics
 
 Images are answered one at a time by a thread of their own, the newest first. GNSS gives labels to recorded frames and
 an error to the diagnostics; it never touches a published position. Whatever arrives, the node goes on.
@@ -26,8 +27,11 @@ from aerial_vpr_cl.localization.estimate import Rejection
 from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings
 from aerial_vpr_cl.mission.gnss import Fix, GnssGates
 from aerial_vpr_cl.mission.messages import stamp_of
+from aerial_vpr_cl.mission.readings import Reading
 from aerial_vpr_cl.mission.recorder import MissionRecorder, RecorderStatus
 from aerial_vpr_cl.mission.recorder_settings import NEVER, RecorderSettings
+from aerial_vpr_cl.mission.sensor_settings import SensorSettings
+from aerial_vpr_cl.mission.sensors import FlightSensors
 from aerial_vpr_cl.model.devices import pick_device
 from aerial_vpr_cl.nodes.diagnostics import (
     BAD_IMAGE,
@@ -40,15 +44,21 @@ from aerial_vpr_cl.nodes.flight_outputs import FlightOutputs
 from aerial_vpr_cl.nodes.frame_worker import FrameWorker
 from aerial_vpr_cl.nodes.gnss_monitor import GnssMonitor
 from aerial_vpr_cl.nodes.image_messages import decode_compressed_image, pick_decoder
+from aerial_vpr_cl.nodes.instruments import Instruments
 from aerial_vpr_cl.nodes.managed_node import UNCONFIGURED, ManagedNode
 from aerial_vpr_cl.nodes.node_settings import COMPRESSED, FlightSettings
 from aerial_vpr_cl.nodes.running import run_node
-from aerial_vpr_cl.nodes.sensor_inputs import NEWEST_ONLY, SensorInputs
+from aerial_vpr_cl.nodes.sensor_inputs import NEWEST_ONLY, SensorInputs, wrong_type
 
 JUMP_NS = 1_000_000_000
 """Stamps that fall back by more than this are a jump of time, less is the disorder of a network."""
-PARAMETERS = {"": (FlightSettings, LocalizerSettings), "gnss": (GnssGates,), "recording": (RecorderSettings,)}
-FIXED = (*(field.name for field in dataclasses.fields(FlightSettings)), "gnss")
+PARAMETERS = {
+    "": (FlightSettings, LocalizerSettings),
+    "sensors": (SensorSettings,),
+    "gnss": (GnssGates,),
+    "recording": (RecorderSettings,),
+}
+FIXED = (*(field.name for field in dataclasses.fields(FlightSettings)), "sensors", "gnss")
 """Read-only parameters; the others may change in flight."""
 
 
@@ -69,6 +79,8 @@ class LocalizationNode(ManagedNode[Localizer]):
         self._recorder: MissionRecorder | None = None
         self._outputs: FlightOutputs | None = None
         self._inputs: SensorInputs | None = None
+        self._sensors = FlightSensors(self.settings[SensorSettings])
+        self._instruments: Instruments | None = None
         self._newest_ns = {"image": 0, "fix": 0}
         self._decoder_name, self._decode_raw = pick_decoder()
         self._decode: Callable[[Any], Any] = self._decode_raw
@@ -87,19 +99,24 @@ class LocalizationNode(ManagedNode[Localizer]):
     def connect(self) -> None:
         """Recorder, outputs and inputs."""
         assert self.watch.known is not None
-        missions, gates = GenerationStore(self.watch.path).missions_dir, self.settings[GnssGates]
-        self._recorder = MissionRecorder(missions, self.watch.known.grid, self.settings[RecorderSettings], gates)
+        missions, grid = GenerationStore(self.watch.path).missions_dir, self.watch.known.grid
+        recording, sensors = self.settings[RecorderSettings], self.settings[SensorSettings]
+        self._recorder = MissionRecorder(missions, grid, recording, self.settings[GnssGates], sensors)
+        self._sensors = FlightSensors(sensors, north_deg=grid.north_deg)
         self._outputs = FlightOutputs(self, self._flight)
         compressed = self._flight.image_transport == COMPRESSED
         self._decode = decode_compressed_image if compressed else self._decode_raw
         self._inputs = SensorInputs(self)
+        # Of what has come together the readings are heard first, so that the image finds them.
+        height = self._flight.height_message
+        self._instruments = Instruments(self, self._inputs, sensors, height, self._on_reading)
         self._inputs.listen(CompressedImage if compressed else Image, "image", self._on_image, NEWEST_ONLY)
         self._inputs.listen(NavSatFix, "fix", self._on_fix, qos_profile_sensor_data)
         self._inputs.start()
 
     def disconnect(self) -> None:
         """The bag is closed, the threads end."""
-        inputs, self._inputs = self._inputs, None
+        inputs, self._inputs, self._instruments = self._inputs, None, None
         if inputs is not None:
             inputs.close()
         self._worker.clear()
@@ -146,6 +163,15 @@ class LocalizationNode(ManagedNode[Localizer]):
             self._gnss.add_fix(fix)
             recorder.offer_fix(fix, bytes(serialize_message(message)))
 
+    def _on_reading(self, reading: Reading, message_type: str, message: Any) -> None:
+        with self.edge("reading"):
+            recorder = self._recorder
+            if not self.is_active or recorder is None:
+                return
+            self._sensors.add(reading)
+            data = bytes(serialize_message(message)) if recorder.is_recording else b""
+            recorder.offer_reading(reading, message_type, data)
+
     def _answer(self, frame: _Frame) -> None:
         """In the worker's thread: decode, localize, publish."""
         with self.edge("frame"):
@@ -154,7 +180,9 @@ class LocalizationNode(ManagedNode[Localizer]):
                 return
             camera_frame = frame.message.header.frame_id
             try:
-                answer = localizer.localize(self._decode(frame.message), self.settings[LocalizerSettings])
+                image = self._decode(frame.message)
+                situation, _ = self._sensors.at(frame.stamp_ns, (image.shape[1], image.shape[0]))
+                answer = localizer.localize(image, self.settings[LocalizerSettings], situation)
             except MissionError as error:
                 self._counters.add_rejection(BAD_IMAGE, str(error))
                 self.get_logger().warning(f"an image cannot be used: {error}", throttle_duration_sec=5.0)
@@ -237,21 +265,16 @@ class LocalizationNode(ManagedNode[Localizer]):
         """What the diagnostics say besides state and store."""
         return {
             "image decoder": self._decoder_name,
+            **(self._instruments.values(self._sensors.problems) if self._instruments else {}),
             **self._counters.values(),
             **self._gnss.values(self.watch.known.grid if self.watch.known else None),
             **recording_values(self._recorder.status if self._recorder else RecorderStatus()),
         }
 
     def _why_no_image(self) -> str:
-        topic = self.resolve_topic_name("image")
-        wanted = "CompressedImage" if self._flight.image_transport == COMPRESSED else "Image"
-        types = {info.topic_type for info in self.get_publishers_info_by_topic(topic)}
-        if types and f"sensor_msgs/msg/{wanted}" not in types:
-            return (
-                f"no image on {topic}: {', '.join(sorted(types))} is published there, and image_transport "
-                f"'{self._flight.image_transport}' wants sensor_msgs/msg/{wanted}; change image_transport or the topic"
-            )
-        return f"no image on {topic}" + ("" if types else ": nobody publishes there")
+        topic, transport = self.resolve_topic_name("image"), self._flight.image_transport
+        wrong = wrong_type(self, topic, f"sensor_msgs/msg/{'CompressedImage' if transport == COMPRESSED else 'Image'}")
+        return f"no image on {topic}" + (f": {wrong}; image_transport is '{transport}'" if wrong else "")
 
     def note_error(self, what: str, error: Exception) -> None:
         """Logged and counted."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from aerial_vpr_cl.settings import DEVICE_PATTERN, setting
 
 RAW, COMPRESSED = "raw", "compressed"
+RANGE, FLOAT64 = "Range", "Float64"
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,15 @@ class FlightSettings(ManagedSettings):
         "what arrives on `image`: sensor_msgs/Image (raw) or sensor_msgs/CompressedImage (compressed)",
         choices=(RAW, COMPRESSED),
     )
+    height_message: str = setting(
+        RANGE, "what arrives on `height`: sensor_msgs/Range or std_msgs/Float64", choices=(RANGE, FLOAT64)
+    )
     device: str = setting("auto", "where the network computes: auto, cpu, cuda or cuda:N", pattern=DEVICE_PATTERN)
     map_frame_id: str = setting("utm", "frame of ~/pose and ~/cells: easting and northing of the map's UTM zone")
     fix_frame_id: str = setting("", "frame of ~/fix and ~/geo_pose; empty: that of the image")
+    zero_altitude: bool = setting(
+        False, "altitude 0 instead of NaN in ~/fix, for readers that drop a fix without one (navsat_transform_node)"
+    )
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,12 @@ class _InputExecutor(SingleThreadedExecutor):
         return entity.callback_group is self._group and super().can_execute(entity)
 
 
+def wrong_type(node: Node, topic: str, wanted: str) -> str:
+    """What is published on a topic if it is all of other types than wanted; empty if nothing is, or the right one."""
+    types = {info.topic_type for info in node.get_publishers_info_by_topic(topic)}
+    return "" if not types or wanted in types else f"{', '.join(sorted(types))} is published on {topic}, not {wanted}"
+
+
 class SensorInputs:
     """Subscriptions of a node with a thread of their own; the callbacks must not raise."""
 
