@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import logging
 import sys
 from collections.abc import Sequence
@@ -55,6 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a verb. Exit code 0: done; 1: an error the user can act on; 130: interrupted."""
     argv = sys.argv[1:] if argv is None else argv
     args = build_parser(argv).parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a file name may hold what is no text
     logging.basicConfig(level=logging.INFO if args.verbose else logging.WARNING, format="%(levelname)s %(message)s")
     try:
         command_of(args.verb).run(args)

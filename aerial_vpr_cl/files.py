@@ -118,7 +118,7 @@ def write_manifest(folder: Path, files: Iterable[str], **facts: Any) -> dict[str
     text = json.dumps({"format": FORMAT, **facts, "files": entries}, allow_nan=False)
     manifest: dict[str, Any] = json.loads(text)  # as a reader will see it
     manifest["sha256"] = _hash_of(manifest)
-    replace_file(folder / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False).encode())
+    replace_file(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
     return manifest
 
 

@@ -198,10 +198,10 @@ def _layout_of(encoding: str) -> _Layout:
     name = encoding.strip()
     if layout := _LAYOUTS.get(name.lower()):
         return layout
-    opencv = re.fullmatch(r"(8U|8S|16U|16S|32S|32F|64F)(?:C(\d+))?", name.upper())
+    opencv = re.fullmatch(r"(8U|8S|16U|16S|32S|32F|64F)(?:C([0-9]{1,3}))?", name.upper())
     channels = int(opencv[2] or 1) if opencv else 0
     if opencv is None or channels not in _OPENCV_COLOURS:
-        raise MissionError(f"image encoding '{encoding}' is not supported; supported are {', '.join(ENCODINGS)}")
+        raise MissionError(f"image encoding '{encoding[:40]}' is not supported; supported are {', '.join(ENCODINGS)}")
     # Colour conversion of signed and 64-bit images is beyond OpenCV; nobody sends them, and grey is all there is.
     if channels > 1 and opencv[1] not in ("8U", "16U", "32F"):
         raise MissionError(f"image encoding '{encoding}' is not a camera image; use one channel, or 8U, 16U or 32F")

@@ -55,9 +55,10 @@ class DisposableMission:
 
 def is_bag(path: Path) -> bool:
     """Whether a path is a rosbag2 directory."""
-    if not path.is_dir():
+    try:
+        return any(child.name == "metadata.yaml" or child.suffix in BAG_SUFFIXES for child in path.iterdir())
+    except OSError:  # no directory, or one that must not be read
         return False
-    return any(child.name == "metadata.yaml" or child.suffix in BAG_SUFFIXES for child in path.iterdir())
 
 
 def mark_disposable(mission: Path, root: Path, missions_dir: Path) -> DisposableMission:

@@ -114,7 +114,7 @@ def adapt_to_mission(
         torch.set_num_threads(settings.threads)
     try:
         mark = None if settings.keep_raw else store.disposable(path)
-    except StoreError as error:
+    except (StoreError, OSError) as error:
         raise MissionError(str(error)) from None
     known = load_knowledge(store, device)
     grid = known.map.grid

@@ -131,9 +131,9 @@ def main() -> int:
 
 def _teller(descriptor: int) -> Tell:
     def tell(event: str, **values: object) -> None:
-        line = json.dumps({"event": event, **values}) + "\n"
+        line = json.dumps({"event": event, **values}, ensure_ascii=False) + "\n"
         with suppress(BrokenPipeError):  # nobody listens any more: `_end_with_parent` sees to it
-            os.write(descriptor, line.encode())
+            os.write(descriptor, line.encode(errors="replace"))  # a file name may hold what is no text
 
     return tell
 

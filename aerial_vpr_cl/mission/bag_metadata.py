@@ -85,6 +85,11 @@ def qos_profiles(*, best_effort: bool) -> str:
     return dump_yaml([profile]).strip()
 
 
+def clean_text(text: str) -> str:
+    """Text that can be written anywhere: file names and YAML may hold half a character, which nothing else takes."""
+    return text.encode(errors="replace").decode()
+
+
 def dump_yaml(value: Any) -> str:
     """YAML in the order given, without anchors, which not every reader resolves."""
     return yaml.dump(value, Dumper=_PlainDumper, sort_keys=False, allow_unicode=True)

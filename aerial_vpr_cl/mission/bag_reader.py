@@ -1,41 +1,31 @@
 """Messages out of any rosbag2, whole or damaged: MCAP and SQLite files, with or without metadata.yaml.
 
-Files are read from front to back and never by their index, so a bag whose writer was killed is read by the same code as
-a whole one: up to its last whole chunk. Only bags with rosbag2's own compression go through the rosbags library.
+A bag may come from anywhere: whatever it holds is a flight or a MissionError, in bounded time and memory.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
-import sqlite3
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ParamSpec, TypeVar
 
 import yaml
-from mcap.exceptions import InvalidMagic, UnsupportedCompressionError
-from mcap.records import Channel, Chunk, McapRecord, Message, Metadata, Schema
-from mcap.stream_reader import StreamReader, breakup_chunk
-from rosbags.rosbag2 import Reader
 
-from aerial_vpr_cl.errors import MissionError
-from aerial_vpr_cl.mission.bag_metadata import MISSION_RECORD
+from aerial_vpr_cl.errors import AerialVprError, MissionError
+from aerial_vpr_cl.mission.bag_files import BagFile, DamageError, RawMessage, metadata_record, read_file
+from aerial_vpr_cl.mission.bag_metadata import clean_text
 
 log = logging.getLogger(__name__)
 
+Options = ParamSpec("Options")
+Result = TypeVar("Result")
 
-class RawMessage(NamedTuple):
-    """A message as it lies in the bag: CDR bytes, and the time it was received."""
-
-    topic: str
-    message_type: str
-    received_ns: int
-    data: bytes
-
-
-class _DamageError(Exception):
-    """Raised at the end of a file of which a part could not be read, after all that could."""
+STORAGE_SUFFIXES = (".mcap", ".db3")
+MOST_METADATA_BYTES = 4 << 20
+"""Of metadata.yaml; that of a long flight has some kilobytes."""
 
 
 @dataclass
@@ -52,8 +42,8 @@ class Bag:
         """The messages of these topics in the order of the file; damage was reported when the bag was opened."""
         for file in _files_of(self.path):
             try:
-                yield from (message for message in _read(file) if message.topic in topics)
-            except _DamageError:
+                yield from (message for message in read_file(file) if message.topic in topics)
+            except DamageError:
                 continue
 
 
@@ -65,19 +55,40 @@ def open_bag(path: str | Path, keep: Collection[str] = ()) -> Bag:
     for file in _files_of(path):
         in_file = 0
         try:
-            for message in _read(file):
+            for message in read_file(file):
                 in_file += 1
                 bag.types[message.topic] = message.message_type
                 bag.counts[message.topic] = bag.counts.get(message.topic, 0) + 1
                 if message.message_type in keep:
                     bag.kept.setdefault(message.topic, []).append(message)
-        except _DamageError as damage:
+        except DamageError as damage:
             if not in_file:
-                unreadable.append(f"{file}: {damage}")
-            log.warning("%s: %s; %d messages could be read and are used", file, damage, in_file)
+                unreadable.append(f"{file.path}: {damage}")
+            log.warning("%s: %s; %d messages could be read and are used", file.path, damage, in_file)
     if unreadable and not bag.counts:
         raise MissionError(f"{'; '.join(unreadable)}; nothing of it can be read: use another copy of the bag")
     return bag
+
+
+def faults_named(
+    read: Callable[Options, Result],
+) -> Callable[Options, Result]:
+    """Make a MissionError of whatever the libraries trip over in an odd bag: it must not hold up other missions."""
+
+    @functools.wraps(read)
+    def named(*args: Options.args, **kwargs: Options.kwargs) -> Result:
+        try:
+            return read(*args, **kwargs)
+        except (AerialVprError, MemoryError):
+            raise
+        except Exception as error:
+            path = args[0] if args else kwargs.get("path")
+            log.debug("%s", path, exc_info=True)
+            raise MissionError(
+                f"{path}: cannot be read ({type(error).__name__}: {error}); move the bag away"
+            ) from error
+
+    return named
 
 
 def facts_of(path: str | Path) -> dict[str, str]:
@@ -85,143 +96,55 @@ def facts_of(path: str | Path) -> dict[str, str]:
     path = Path(path)
     custom = _metadata_of(path).get("custom_data")
     if isinstance(custom, dict) and custom:
-        return {str(key): str(value) for key, value in custom.items()}
+        return {
+            key: clean_text(value) for key, value in custom.items() if isinstance(key, str) and isinstance(value, str)
+        }
     for file in _files_of(path):
-        if file.suffix == ".mcap":
-            try:
-                for record in _mcap_records(file):
-                    if isinstance(record, Metadata) and record.name == MISSION_RECORD:
-                        return dict(record.metadata)
-                    if isinstance(record, Chunk | Message):
-                        break
-            except _DamageError:
-                continue
+        if facts := metadata_record(file):
+            return facts
     return {}
 
 
-def _files_of(path: Path) -> list[Path]:
-    """The storage files of a bag directory, or the bag directory itself where only rosbags can read it."""
+def _files_of(path: Path) -> list[BagFile]:
+    """The storage files of a bag: regular ones, for a pipe or a device would be read for ever."""
     if not path.exists():
         raise MissionError(f"{path}: no such bag; give a rosbag2 directory")
     if path.is_file():
-        if path.suffix in (".mcap", ".db3"):
-            return [path]
+        if path.suffix in STORAGE_SUFFIXES:
+            return [BagFile(path)]
         remedy = "convert it with rosbags-convert" if path.suffix == ".bag" else "give a rosbag2 directory"
         raise MissionError(f"{path}: not a rosbag2 (.mcap or .db3); {remedy}")
     metadata = _metadata_of(path)
-    if str(metadata.get("compression_mode") or "none").lower() in ("file", "message"):
-        return [path]
-    listed = [path / Path(str(name)).name for name in metadata.get("relative_file_paths") or ()]
-    files = [file for file in listed if file.exists()] or sorted([*path.glob("*.mcap"), *path.glob("*.db3")])
+    mode = str(metadata.get("compression_mode") or "none").lower()
+    if mode in ("file", "message") and metadata.get("compression_format") != "zstd":
+        raise MissionError(f"{path}: compressed by {metadata.get('compression_format')!r}; only zstd can be read")
+    ends = [f"{suffix}.zstd" if mode == "file" else suffix for suffix in STORAGE_SUFFIXES]
+    listed = [path / name for name in _listed(metadata)]
+    present = sorted(file for end in ends for file in path.glob(f"*{end}"))
+    files = [file for file in listed or present if file.is_file()] or [file for file in present if file.is_file()]
     if not files:
         raise MissionError(f"{path}: not a rosbag2 directory, it holds no .mcap or .db3 file; give the bag's directory")
-    if missing := [file.name for file in listed if not file.exists()]:
+    if missing := [file.name for file in listed if not file.is_file()]:
         log.warning("%s: %s is missing; the other files are read", path, ", ".join(missing))
-    return files
+    return [BagFile(file, packed_messages=mode == "message") for file in files]
+
+
+def _listed(metadata: dict[str, Any]) -> list[str]:
+    """File names that the metadata lists, without the folders some recorders put before them."""
+    names = metadata.get("relative_file_paths")
+    if not isinstance(names, list):
+        return []
+    return [Path(clean_text(name)).name for name in names if isinstance(name, str) and "\0" not in name]
 
 
 def _metadata_of(path: Path) -> dict[str, Any]:
     """rosbag2_bagfile_information of metadata.yaml; empty when there is none or it is damaged."""
-    try:
-        content = yaml.safe_load((path / "metadata.yaml").read_text())
-        information = content["rosbag2_bagfile_information"]
-        return information if isinstance(information, dict) else {}
-    except (OSError, yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError):
+    file = path / "metadata.yaml"
+    if not file.is_file() or file.stat().st_size > MOST_METADATA_BYTES:
         return {}
-
-
-def _read(file: Path) -> Iterator[RawMessage]:
     try:
-        if file.is_dir():
-            yield from _read_compressed(file)
-        else:
-            yield from _read_mcap(file) if file.suffix == ".mcap" else _read_sqlite(file)
-    except OSError as error:
-        raise MissionError(f"{file}: cannot be read: {error}") from None
-
-
-def _mcap_records(file: Path) -> Iterator[McapRecord]:
-    with file.open("rb") as stream:
-        size = file.stat().st_size
-        if size == 0:
-            raise _DamageError("the file is empty: its writer was killed at once")
-        try:
-            yield from StreamReader(stream, emit_chunks=True, record_size_limit=size).records
-        except InvalidMagic:
-            if stream.tell() <= 8:
-                raise MissionError(f"{file}: not an MCAP file; record it again or give another bag") from None
-            raise _DamageError("its end is damaged") from None
-        except Exception as error:  # the library lets whatever it trips over in garbage through
-            where = f"after {stream.tell()} of {size} bytes"
-            raise _DamageError(f"cut short or damaged {where} ({error or type(error).__name__})") from None
-
-
-def _read_mcap(file: Path) -> Iterator[RawMessage]:
-    schemas: dict[int, str] = {}
-    channels: dict[int, tuple[str, str]] = {}
-    damaged: list[str] = []
-    try:
-        for outer in _mcap_records(file):
-            for record in _chunk_records(outer, file, damaged) if isinstance(outer, Chunk) else (outer,):
-                if isinstance(record, Schema):
-                    schemas[record.id] = record.name
-                elif isinstance(record, Channel) and record.message_encoding == "cdr":
-                    channels[record.id] = (record.topic, schemas.get(record.schema_id, ""))
-                elif isinstance(record, Message) and record.channel_id in channels:
-                    yield RawMessage(*channels[record.channel_id], record.log_time, record.data)
-    except _DamageError as damage:
-        damaged.append(str(damage))
-    if damaged:
-        raise _DamageError("; ".join(dict.fromkeys(damaged)))
-
-
-def _chunk_records(chunk: Chunk, file: Path, damaged: list[str]) -> list[McapRecord]:
-    """The records of a chunk, or none, and a word in `damaged`, if a bit in it has flipped."""
-    try:
-        if chunk.compression == "zstd":
-            chunk = replace(chunk, compression="", data=_unzstd(chunk.data, chunk.uncompressed_size))
-        return breakup_chunk(chunk, validate_crc=True)
-    except UnsupportedCompressionError as error:
-        raise MissionError(f"{file}: {error}; install the Python package of that name") from None
-    except Exception as error:
-        damaged.append(f"a chunk is damaged ({error})")
-        return []
-
-
-def _unzstd(data: bytes, size: int) -> bytes:
-    """rosbags brings one of these packages, depending on its version and Python's."""
-    try:
-        import zstandard
-
-        return zstandard.decompress(data, size)
-    except ImportError:
-        from backports import zstd
-
-        return zstd.decompress(data)
-
-
-def _read_sqlite(file: Path) -> Iterator[RawMessage]:
-    connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)
-    try:
-        # Without it SQLite refuses a file that is shorter than its header says, before any page of it is read.
-        connection.execute("PRAGMA writable_schema = ON")
-        topics = {
-            row[0]: (row[1], row[2])
-            for row in connection.execute("SELECT id, name, type FROM topics WHERE serialization_format = 'cdr'")
-        }
-        for topic_id, received_ns, data in connection.execute("SELECT topic_id, timestamp, data FROM messages"):
-            if topic_id in topics:
-                yield RawMessage(*topics[topic_id], received_ns, data)
-    except sqlite3.Error as error:
-        raise _DamageError(f"cut short or damaged ({error})") from None
-    finally:
-        connection.close()
-
-
-def _read_compressed(path: Path) -> Iterator[RawMessage]:
-    try:
-        with Reader(path) as reader:
-            for connection, received_ns, data in reader.messages():
-                yield RawMessage(connection.topic, connection.msgtype, received_ns, bytes(data))
-    except Exception as error:  # ReaderError, zstd's errors, whatever the damage leads to
-        raise _DamageError(f"cut short or damaged ({error})") from None
+        information = yaml.safe_load(file.read_text())["rosbag2_bagfile_information"]
+    except Exception as error:  # YAML that is no date, too deep, no mapping, ...: the bag is read without it
+        log.debug("%s: not used: %r", file, error)
+        return {}
+    return information if isinstance(information, dict) else {}

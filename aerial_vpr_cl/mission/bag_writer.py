@@ -33,6 +33,7 @@ from aerial_vpr_cl.mission.bag_metadata import (
     SENSORS_KEY,
     RecordedTopic,
     bag_information,
+    clean_text,
     dump_yaml,
     qos_profiles,
 )
@@ -80,7 +81,7 @@ class MissionWriter:
         noted in the bag, so that its readers need not be told. So are the GNSS gates it was recorded with.
         """
         self.path = Path(path)
-        self.name = name or self.path.name
+        self.name = clean_text(name or self.path.name)
         self.image_topic = image_topic
         self.fix_topic = fix_topic
         if modality not in MODALITIES:
@@ -107,7 +108,7 @@ class MissionWriter:
             raise MissionError(f"{path}: exists already; choose another name or remove it") from None
         except OSError as error:
             raise MissionError(f"{path}: cannot be created: {error}") from None
-        self._file_name = f"{self.path.name}_0.mcap"
+        self._file_name = clean_text(f"{self.path.name}_0.mcap")
         with self._explained():
             self._stream = (self.path / self._file_name).open("xb")
             try:

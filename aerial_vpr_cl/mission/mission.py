@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from aerial_vpr_cl.errors import MissionError, SettingsError
 from aerial_vpr_cl.geo.grid import Grid
-from aerial_vpr_cl.mission.bag_metadata import GATES_KEY, MODALITY_KEY, NAME_KEY
-from aerial_vpr_cl.mission.bag_reader import Bag, facts_of, open_bag
+from aerial_vpr_cl.mission.bag_metadata import GATES_KEY, MODALITY_KEY, NAME_KEY, clean_text
+from aerial_vpr_cl.mission.bag_reader import Bag, facts_of, faults_named, open_bag
 from aerial_vpr_cl.mission.bag_sensors import BagSensors
 from aerial_vpr_cl.mission.bag_writer import MODALITIES, TRUTH_TOPIC
 from aerial_vpr_cl.mission.frames import DAMAGED_IMAGE, DUPLICATE, Frame, read_frames
@@ -70,6 +70,7 @@ class Flight(Mission):
     positions_from: str = ""  # truth, gnss, or nothing
 
 
+@faults_named
 def read_mission(
     path: str | Path,
     grid: Grid,
@@ -103,6 +104,7 @@ def read_mission(
     return Mission(bag.path, name, modality or noted, frames, dict(refused))
 
 
+@faults_named
 def read_flight(
     path: str | Path,
     grid: Grid,
@@ -158,7 +160,7 @@ def mission_facts(path: str | Path) -> tuple[str, str]:
     facts = facts_of(path)
     modality = facts.get(MODALITY_KEY, "unknown")
     default = Path(path).stem if Path(path).is_file() else Path(path).resolve().name
-    return facts.get(NAME_KEY) or default, modality if modality in MODALITIES else "unknown"
+    return facts.get(NAME_KEY) or clean_text(default), modality if modality in MODALITIES else "unknown"
 
 
 def _place(track: Track, stamp_ns: int, grid: Grid | None = None) -> tuple[NDArray[np.float64], str]:
