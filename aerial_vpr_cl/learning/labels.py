@@ -1,0 +1,225 @@
+"""Labels: where the frames of a flight were taken, from GNSS only as far as the flight itself proves it.
+
+The flight is followed forwards and backwards over the map; where both ways agree the track is proven. GNSS that agrees
+with it is taken, being the finer; where it does not, the track is. So a jammed flight is learnt, and a false GNSS
+teaches nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.localization.estimate import Estimate, Rejection
+from aerial_vpr_cl.mission.frames import Frame
+from aerial_vpr_cl.mission.gnss import GnssGates, Track
+from aerial_vpr_cl.mission.mission import Flight
+from aerial_vpr_cl.mission.situation import Motion
+from aerial_vpr_cl.progress import Progress, silent
+from aerial_vpr_cl.settings import setting
+
+GNSS, TRACK = "gnss", "track"
+NO_TRACK = "no proven track"
+UNSURE_TRACK = "track not sure enough"
+GNSS_UNPROVEN = "GNSS not proven"
+
+REASONS = {
+    NO_TRACK: "neither the way forwards nor the way back was sure of the place",
+    UNSURE_TRACK: "the track is surer of the neighbourhood than of the cell",
+    GNSS_UNPROVEN: "there is no track here, and the one around it does not bear GNSS out",
+}
+
+SAME_PLACE = 13.8
+"""Squared sigmas (two degrees of freedom) beyond which one in a thousand honest pairs lies."""
+
+
+@dataclass(frozen=True)
+class LabelSettings:
+    """What is believed of a flight's positions."""
+
+    labels: str = setting(
+        "auto",
+        "auto: GNSS where the proven track agrees with it, else the track; gnss: GNSS alone, as in the paper; track: "
+        "never GNSS",
+        choices=("auto", "gnss", "track"),
+    )
+    label_radius_cells: float = setting(
+        0.25, "largest 95 % radius of a label from the track, in cell sides", low=0.01, high=1.0
+    )
+    gnss_bridge_s: float = setting(
+        15.0,
+        "longest stretch without a track, in seconds, over which GNSS that agrees at both ends is believed",
+        low=0.0,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where the track has a frame: (2,) easting and northing, (2, 2) covariance in m²."""
+
+    position: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+
+    @property
+    def radius_m(self) -> float:
+        """Holds the true position with 95 % probability."""
+        return float(np.sqrt(5.991 * np.linalg.eigvalsh(self.covariance)[-1]))
+
+
+@dataclass(frozen=True, eq=False)
+class Label:
+    """A position to learn from, with where it comes from."""
+
+    position: NDArray[np.float64]
+    sigma_m: float
+    source: str
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """One label for every frame of a flight, or a reason why it has none."""
+
+    labels: tuple[Label | str, ...]
+
+    @property
+    def sources(self) -> dict[str, int]:
+        """How many labels come from where."""
+        return dict(Counter(label.source for label in self.labels if isinstance(label, Label)))
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """How many frames have none, by reason."""
+        return dict(Counter(label for label in self.labels if isinstance(label, str)))
+
+
+Step = Callable[[Frame, int, Motion | None], Estimate | Rejection]
+"""Gives a tracker a frame at a time in nanoseconds, with the motion since the frame before."""
+
+
+def label_flight(
+    flight: Flight,
+    grid: Grid,
+    new_tracker: Callable[[], Step],
+    settings: LabelSettings | None = None,
+    gates: GnssGates | None = None,
+    progress: Progress = silent,
+) -> Labels:
+    """Follow a flight both ways and label its frames."""
+    settings = settings or LabelSettings()
+    frames = flight.frames
+    forwards = _follow(frames, new_tracker(), progress, f"following {flight.name}")
+    backwards = _follow(reverse(frames), new_tracker(), progress, f"following {flight.name} back")[::-1]
+    track = [join(there, back) for there, back in zip(forwards, backwards)]
+    stamps = [frame.stamp_ns for frame in frames]
+    gnss = np.full((len(frames), 2), np.nan)
+    sigmas = np.full(len(frames), np.nan)
+    if settings.labels != TRACK and flight.fixes:
+        gates = gates or GnssGates()
+        gnss, _ = Track(flight.fixes, gates, grid.projection).at(stamps)
+        sigmas = _sigmas(flight, gates, stamps)
+    radius_m = settings.label_radius_cells * grid.cell_side_m
+    return Labels(choose(track, gnss, sigmas, stamps, radius_m, settings.gnss_bridge_s))
+
+
+def join(first: Place | None, second: Place | None) -> Place | None:
+    """Two looks at one frame as one, by covariance intersection: both have seen the frame itself, so neither is news.
+
+    None where they contradict each other. Where only one way was sure its word is taken.
+    """
+    if first is None or second is None:
+        return first or second
+    apart = first.position - second.position
+    if apart @ np.linalg.solve(first.covariance + second.covariance, apart) > SAME_PLACE:
+        return None
+    ways = [np.linalg.inv(place.covariance) / 2.0 for place in (first, second)]
+    covariance = np.linalg.inv(ways[0] + ways[1])
+    position = covariance @ (ways[0] @ first.position + ways[1] @ second.position)
+    # What the two still differ by is an error that neither has stated.
+    return Place(position, covariance + np.outer(apart, apart) / 4.0)
+
+
+def choose(
+    track: Sequence[Place | None],
+    gnss: NDArray[np.float64],
+    gnss_sigmas_m: NDArray[np.float64],
+    stamps_ns: Sequence[int],
+    radius_m: float,
+    bridge_s: float,
+) -> tuple[Label | str, ...]:
+    """Labels from the (n,) track and the (n, 2) GNSS positions, NaN where there is none."""
+    agrees = [_agrees(place, point, sigma) for place, point, sigma in zip(track, gnss, gnss_sigmas_m)]
+    labels: list[Label | str] = []
+    for k, (place, point) in enumerate(zip(track, gnss)):
+        if agrees[k]:
+            labels.append(Label(point, float(gnss_sigmas_m[k]), GNSS))
+        elif place is not None:
+            sure = place.radius_m <= radius_m
+            labels.append(Label(place.position, place.radius_m / 2.448, TRACK) if sure else UNSURE_TRACK)
+        elif np.isfinite(point).all():
+            proven = _is_bridged(agrees, track, stamps_ns, k, bridge_s)
+            labels.append(Label(point, float(gnss_sigmas_m[k]), GNSS) if proven else GNSS_UNPROVEN)
+        else:
+            labels.append(NO_TRACK)
+    return tuple(labels)
+
+
+def reverse(frames: Sequence[Frame]) -> list[Frame]:
+    """The same flight flown backwards: the frames in turn, each with the motion from the one after it."""
+    turned = []
+    for k in range(len(frames) - 1, -1, -1):
+        motion = frames[k + 1].motion if k + 1 < len(frames) else None
+        turned.append(replace(frames[k], motion=None if motion is None else backwards(motion)))
+    return turned
+
+
+def backwards(motion: Motion) -> Motion:
+    """The way back of a motion, in the body axes of the frame where it began."""
+    turn = np.radians(motion.turn_deg)
+    forward, left = motion.forward_left_m
+    # Those axes are turned back, so what was ahead lies to the right of them when the turn was clockwise.
+    there = np.array([forward * np.cos(turn) + left * np.sin(turn), left * np.cos(turn) - forward * np.sin(turn)])
+    return Motion(-there, -motion.turn_deg, motion.seconds)
+
+
+def _follow(frames: Sequence[Frame], step: Step, progress: Progress, what: str) -> list[Place | None]:
+    """Places where the tracker was sure. Time always runs forwards for it, whichever way the flight is flown."""
+    places: list[Place | None] = []
+    start_ns = frames[0].stamp_ns if frames else 0
+    for k, frame in enumerate(frames):
+        answer = step(frame, start_ns + abs(frame.stamp_ns - start_ns), frame.motion)
+        places.append(Place(answer.position, answer.covariance) if isinstance(answer, Estimate) else None)
+        progress(what, k + 1, len(frames))
+    return places
+
+
+def _agrees(place: Place | None, point: NDArray[np.float64], sigma_m: float) -> bool:
+    if place is None or not np.isfinite(point).all():
+        return False
+    apart = point - place.position
+    covariance = place.covariance + np.eye(2) * sigma_m**2
+    return bool(apart @ np.linalg.solve(covariance, apart) <= SAME_PLACE)
+
+
+def _is_bridged(
+    agrees: Sequence[bool], track: Sequence[Place | None], stamps_ns: Sequence[int], k: int, bridge_s: float
+) -> bool:
+    """Whether the proven frames next to this one, on both sides and near in time, agree with GNSS."""
+
+    def neighbour(indices: range) -> bool:
+        found = next((j for j in indices if track[j] is not None), None)
+        return found is not None and agrees[found] and abs(stamps_ns[found] - stamps_ns[k]) <= bridge_s * 1e9
+
+    return neighbour(range(k - 1, -1, -1)) and neighbour(range(k + 1, len(track)))
+
+
+def _sigmas(flight: Flight, gates: GnssGates, stamps_ns: Sequence[int]) -> NDArray[np.float64]:
+    """(n,) standard deviations that the receiver states around the frames; where it states none, half the gate."""
+    times = np.array([fix.stamp_ns for fix in flight.fixes], np.float64)
+    stated = np.array([fix.sigma_m for fix in flight.fixes], np.float64)
+    stated = np.where(np.isfinite(stated) & (stated > 0.0), stated, gates.max_sigma_m / 2.0)
+    return np.interp(np.asarray(stamps_ns, np.float64), times, stated)
