@@ -68,7 +68,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         for variant in AUGMENTATIONS:
             store = Path(scratch) / variant
-            build_map(rasters[map_date], store, PatchSettings(cell_side_m=250.0, footprint_m=560.0), bands=[1, 2, 3])
+            cut = PatchSettings(cell_side_m=250.0, footprint_m=560.0, view="as_seen")
+            build_map(rasters[map_date], store, cut, bands=[1, 2, 3])
             start = time.monotonic()
             train_base(store, replace(settings, augmentation=variant), ProgressBar())
             seconds[variant] = time.monotonic() - start

@@ -64,7 +64,7 @@ def make_store(root: Path, backbone: str) -> Path:
     with rasterio.open(raster, "w", transform=from_origin(5e5, 5.2e6, SIDE_M / 200, SIDE_M / 200), **profile) as file:
         file.write(pixels)
     store = GenerationStore.create(root / "store")
-    folder = build_map(raster, store.root, PatchSettings(rotations=1))
+    folder = build_map(raster, store.root, PatchSettings(rotations=1, view="as_seen"))
     network = Network.build(NetworkSettings(backbone), folder.grid, weights="random")
     network.temperature.fill_(0.02)
     save_trunk(folder.path / "trunk.safetensors", network)

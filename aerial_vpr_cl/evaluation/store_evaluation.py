@@ -60,11 +60,11 @@ def evaluate_store(
     found = []
     for bag in bags:
         mission, positions = read_for_test(bag, localizer.grid, image_topic=image_topic, fix_topic=fix_topic)
-        stamps, errors, silent = [], [], Counter[str]()
+        stamps, errors, unanswered = [], [], Counter[str]()
         for done, frame in enumerate(mission.frames, start=1):
             answer = localizer.localize(frame.decode(), ALWAYS, frame.situation)
             if isinstance(answer, Rejection):
-                silent[answer.reason] += 1
+                unanswered[answer.reason] += 1
             else:
                 stamps.append(frame.stamp_ns)
                 errors.append(float(np.hypot(*(answer.position - frame.position))))
@@ -77,7 +77,7 @@ def evaluate_store(
                 tuple(stamps),
                 tuple(errors),
                 mission.refused,
-                dict(silent),
+                dict(unanswered),
             )
         )
     return localizer.generation.number, found

@@ -55,7 +55,7 @@ class PatchSettings:
     )
     max_nodata: float = setting(0.05, "largest share of no-data pixels in a patch", low=0.0, high=0.99)
     view: str = setting(
-        AS_SEEN,
+        NORTH_UP,
         "north_up: frames are turned, levelled and scaled by what the drone knows; as_seen: taken as they come, any "
         "heading and scale, as in the paper",
         choices=(NORTH_UP, AS_SEEN),
