@@ -76,6 +76,39 @@ def test_keep_raw_keeps_the_mission_and_does_not_learn_it_twice(store):
     assert again.generation == 1 and again.steps == 0 and "learnt before" in again.summary()
 
 
+def test_confidence_is_refitted_on_frames_that_are_remembered_but_not_learnt(made, tmp_path):
+    stores = [Path(shutil.copytree(made, tmp_path / name)) for name in ("all", "half")]
+    reports = []
+    for store, share in zip(stores, (0.0, 0.5)):
+        write_flight(store, store / "missions" / "long", 30, name="long", modality="VIS")
+        settings = replace(QUICK, calibration_share=share, batch_current=2)
+        reports += adapt(store, GenerationStore(store).waiting_missions(), settings)
+    whole, half = reports
+    assert half.steps < whole.steps and half.kept == half.used == whole.used == 30
+    # A random network at the temperature of the fixture is sure of everything; what it has not learnt says otherwise.
+    before = float(loaded(made).network.temperature)
+    assert all(float(loaded(store).network.temperature) > 10 * before for store in stores)
+
+
+def test_what_a_method_learns_beside_the_network_goes_with_the_generations(store):
+    udil = replace(QUICK, method="udil+discriminator_rate=1e-3", cycles=2)
+    learnt = []
+    for name in ("first", "second", "third"):
+        if name != "first":
+            write_flight(store, store / "missions" / name, 12, name=name, modality="IR")
+        adapt(store, GenerationStore(store).waiting_missions(), udil)
+        learnt.append(loaded(store).method_state)
+    assert loaded(store).generation.number == 3
+    # Nothing is there to tell apart in the first mission; then outputs of missions that are known go on being learnt.
+    assert not torch.equal(learnt[1]["discriminator.0.weight"], learnt[0]["discriminator.0.weight"])
+    moved = (learnt[2]["discriminator.0.weight"] - learnt[1]["discriminator.0.weight"]).norm()
+    assert moved < 0.5 * learnt[1]["discriminator.0.weight"].norm()  # a new one would be as far away as it is long
+    adapt(store, [], QUICK)
+    file = store / "generations" / "000003" / "method.safetensors"
+    file.write_bytes(file.read_bytes()[:-1])
+    assert loaded(store).generation.number == 2
+
+
 def test_cancelling_leaves_the_old_generation_and_the_mission(store):
     def stop(phase, done, total, **figures):
         if phase == "learn" and done == 2:

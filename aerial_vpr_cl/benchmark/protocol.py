@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from aerial_vpr_cl.benchmark.settings import Run
 from aerial_vpr_cl.errors import MissionError
@@ -122,12 +123,21 @@ def fly_course(
     names = tuple(mission.name for mission in missions)
     trajectory = Trajectory(run, names)
     trajectory.answers.append({mission.name: answer(network, mission, trunk) for mission in course.missions})
+    method_state: Mapping[str, Tensor] = {}
     for k, mission in enumerate(missions):
         part = _share_of(progress, k, len(missions))
         result = learn_mission(
-            network, buffer, course.memories, mission.train, names[:k], settings, trunk, progress=part
+            network,
+            buffer,
+            course.memories,
+            mission.train,
+            names[:k],
+            settings,
+            trunk,
+            method_state=method_state,
+            progress=part,
         )
-        network, buffer = result.network, result.buffer
+        network, buffer, method_state = result.network, result.buffer, result.method_state
         trajectory.learn_s.append(result.learn_s)
         trajectory.select_s.append(result.select_s)
         trajectory.steps.append(result.learnt.steps)

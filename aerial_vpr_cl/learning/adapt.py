@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file, save_file
 
 from aerial_vpr_cl.errors import MissionError, StoreError
 from aerial_vpr_cl.knowledge.disposal import DisposableMission
@@ -39,6 +40,8 @@ from aerial_vpr_cl.satellite.exemplars import ExemplarMemory
 log = logging.getLogger(__name__)
 
 SPACE_MARGIN_BYTES = 64 << 20
+METHOD_FILE = "method.safetensors"
+"""In a generation: what its method has learnt beside the network; most methods learn nothing else."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class Knowledge:
     network: Network
     buffer: ReplayBuffer
     exemplars: ExemplarMemory
+    method_state: Mapping[str, torch.Tensor]  # what the method that learnt it takes along
 
     @property
     def views(self) -> ViewSettings:
@@ -62,12 +66,14 @@ def load_knowledge(store: GenerationStore, device: torch.device) -> Knowledge:
     """The newest sound generation with its map; every file is checked on the way."""
     folder = open_map(store.root)
     generation = store.newest(grid_hash=folder.grid.hash)
+    state = generation.path / METHOD_FILE
     return Knowledge(
         generation=generation,
         map=folder,
         network=network_of(folder, generation, device=device),
         buffer=ReplayBuffer.load(generation.path / "replay.h5", folder.grid.hash),
         exemplars=ExemplarMemory.load(folder.path / "exemplars.h5", folder.grid.hash),
+        method_state=load_file(state, device=str(device)) if state.exists() else {},
     )
 
 
@@ -139,7 +145,17 @@ def adapt_to_mission(
     capacity = settings.cache_mb << 20
     with TrunkOutputs.private(known.network, capacity_bytes=capacity, folder=store.generations_dir) as trunk:
         result = learn_mission(
-            known.network, known.buffer, memories, used, past, settings, trunk, gate=settings, progress=progress
+            known.network,
+            known.buffer,
+            memories,
+            used,
+            past,
+            settings,
+            trunk,
+            method_state=known.method_state,
+            gate=settings,
+            calibration=settings,
+            progress=progress,
         )
     report = replace(report, refused={**mission.refused, **refused})
     report = replace(report, used=len(used), before=result.before, after=result.after, steps=result.learnt.steps)
@@ -186,8 +202,10 @@ def _commit(
     with store.draft(bytes_needed=needed) as draft:
         save_tail(draft.path / "tail.safetensors", result.network)
         result.buffer.save(draft.path / "replay.h5", known.map.grid.hash)
+        if result.method_state:
+            save_file({name: value.cpu() for name, value in result.method_state.items()}, draft.path / METHOD_FILE)
         return draft.commit(
-            ["tail.safetensors", "replay.h5"],
+            ["tail.safetensors", "replay.h5", *([METHOD_FILE] if result.method_state else [])],
             grid_hash=known.map.grid.hash,
             dispose=[mark] if mark is not None else [],
             parent=known.generation.number,

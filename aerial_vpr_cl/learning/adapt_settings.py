@@ -64,7 +64,19 @@ class GateSettings:
 
 
 @dataclass(frozen=True)
-class AdaptSettings(MissionSettings, ThinningSettings, GateSettings):
+class CalibrationSettings:
+    """What tells how sure answers may be."""
+
+    calibration_share: float = setting(
+        0.1,
+        "share of a mission's frames that is not learnt but tells how sure answers may be; all may be remembered",
+        low=0.0,
+        high=0.5,
+    )
+
+
+@dataclass(frozen=True)
+class AdaptSettings(MissionSettings, ThinningSettings, GateSettings, CalibrationSettings):
     """Everything about an adaptation; the paper's values are the defaults where it gives one."""
 
     image_topic: str = setting("", "topic of the frames in a bag; empty: found by type")

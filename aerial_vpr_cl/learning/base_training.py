@@ -25,7 +25,7 @@ from aerial_vpr_cl.knowledge.generations import Generation, GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import MapFolder, add_files, open_map, remove_files
 from aerial_vpr_cl.learning.augmentation import AUGMENTATIONS
 from aerial_vpr_cl.learning.base_training_settings import WHEN_TO_STOP, BaseTrainingSettings
-from aerial_vpr_cl.learning.calibration import calibrate, scores_of
+from aerial_vpr_cl.learning.calibration import in_other_looks, scores_of
 from aerial_vpr_cl.learning.optimisers import Optimisers
 from aerial_vpr_cl.learning.processes import from_first_process, join_processes, local_rank, mean_over_processes
 from aerial_vpr_cl.learning.recipes import Recipe, recipe_of
@@ -81,7 +81,8 @@ def train_base(store_path: Path, settings: BaseTrainingSettings, progress: Progr
         return None
     with store.learner_lock():
         network, held_out = _train(network, folder, recipe, settings, progress, rank, world)
-        temperature = calibrate(network, (), held_out.images, held_out.labels, settings.seed)
+        other_looks = scores_of(network, in_other_looks(held_out.images, settings.seed))
+        temperature = network.fit_temperature(torch.from_numpy(other_looks), torch.from_numpy(held_out.labels))
         recall = recall_near(folder.grid, scores_of(network, held_out.images), held_out.positions)
         log.info("held-out recall %.3f, temperature %.3f", recall, temperature)
         _keep_trunk_and_exemplars(folder, network, settings, progress)

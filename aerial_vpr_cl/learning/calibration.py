@@ -7,17 +7,21 @@ any other look. So views of the map are shown in strongly changed looks, and fra
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from aerial_vpr_cl.images import decode_compressed
 from aerial_vpr_cl.learning.augmentation import STYLE, change_look
+from aerial_vpr_cl.learning.trunk_outputs import Picture, TrunkOutputs, whole_image
+from aerial_vpr_cl.learning.trunk_outputs import scores_of as pictured_scores
 from aerial_vpr_cl.memory.buffer import Observation
 from aerial_vpr_cl.model.batches import in_batches
 from aerial_vpr_cl.model.network import Network
+from aerial_vpr_cl.satellite.exemplars import ExemplarMemory
+from aerial_vpr_cl.satellite.raster import SatelliteMap
 
 Frame = TypeVar("Frame")
 
@@ -43,13 +47,35 @@ def hold_back(frames: Sequence[Frame], share: float) -> tuple[list[Frame], list[
 
 
 def calibrate(
-    network: Network, held: Sequence[Observation], views: NDArray[np.uint8], labels: NDArray[np.int64], seed: int
-) -> float:
-    """Fit the temperature on frames that were held back and views of the map in other looks; returns it."""
-    flown = [decode_compressed(frame.image) for frame in held]
-    scores = [scores_of(network, flown), scores_of(network, in_other_looks(views, seed))]
-    truth = np.concatenate([np.array([frame.label for frame in held], np.int64), labels])
-    return network.fit_temperature(torch.from_numpy(np.concatenate(scores)), torch.from_numpy(truth))
+    network: Network, held: Sequence[Observation], exemplars: Sequence[tuple[Picture, int]], trunk: TrunkOutputs
+) -> None:
+    """Refit the temperature after a mission: on frames that were held back, and on exemplars (with their classes).
+
+    The former tell about this mission's look, the latter, in looks of their own, about those still to come.
+    """
+    pictures = [*(whole_image(frame) for frame in held), *(picture for picture, _ in exemplars)]
+    labels = [*(frame.label for frame in held), *(label for _, label in exemplars)]
+    if pictures:
+        scores = torch.from_numpy(pictured_scores(network, pictures, trunk))
+        network.fit_temperature(scores, torch.tensor(labels))
+
+
+def exemplars_in_other_looks(
+    memory: ExemplarMemory | None, satellite: SatelliteMap | None, count: int, size_px: int, seed: int
+) -> list[tuple[Picture, int]]:
+    """Some exemplars, spread over the map, each in a look of its own, with their classes."""
+    if memory is None or not len(memory):
+        return []
+
+    def render(row: int) -> NDArray[np.uint8]:
+        look = np.random.default_rng([seed, 3, row])
+        return change_look(memory.read([row], size_px, satellite)[0], look, STYLE)
+
+    rows = np.unique(np.linspace(0, len(memory) - 1, count).astype(int)).tolist()
+    return [
+        (Picture(("look", repr(STYLE), seed, row, size_px), partial(render, row)), int(memory.labels[row]))
+        for row in rows
+    ]
 
 
 def scores_of(network: Network, images: Sequence[NDArray[np.uint8]] | NDArray[np.uint8]) -> NDArray[np.float32]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from torch import Tensor
 
 from aerial_vpr_cl.knowledge.failpoints import failpoint
 from aerial_vpr_cl.knowledge.report import Recalls
-from aerial_vpr_cl.learning.adapt_settings import GateSettings, MissionSettings
+from aerial_vpr_cl.learning.adapt_settings import CalibrationSettings, GateSettings, MissionSettings
+from aerial_vpr_cl.learning.calibration import calibrate, exemplars_in_other_looks, hold_back
 from aerial_vpr_cl.learning.loop import LearnReport, Memories, learn
 from aerial_vpr_cl.learning.methods import method_of
 from aerial_vpr_cl.learning.methods.base import MissionStep
@@ -21,6 +23,9 @@ from aerial_vpr_cl.learning.validation import Questions, refusal
 from aerial_vpr_cl.memory.buffer import Observation, ReplayBuffer
 from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.progress import Progress, silent
+
+FEWEST_LOOKS = 32
+"""Exemplars in other looks that are calibrated on, beside as many frames as were held back."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +40,7 @@ class MissionResult:
     learnt: LearnReport
     learn_s: float
     select_s: float
+    method_state: Mapping[str, Tensor]  # what the method takes along to the next mission
 
 
 def learn_mission(
@@ -46,15 +52,20 @@ def learn_mission(
     settings: MissionSettings,
     trunk: TrunkOutputs,
     *,
+    method_state: Mapping[str, Tensor] | None = None,
     gate: GateSettings | None = None,
+    calibration: CalibrationSettings | None = None,
     progress: Progress = silent,
 ) -> MissionResult:
     """Learn from the frames of a mission and select what the replay buffer keeps; nothing given is changed.
 
-    `past` are the names of the missions learnt before. Without a gate the network is not measured, nor ever refused.
+    `past` are the names of the missions learnt before. Without a gate the network is not measured, nor ever refused;
+    without calibration all frames are learnt, and the temperature stays.
     """
     started = time.monotonic()
     method = method_of(settings.method)
+    method.load_state(method_state or {})
+    learnable, held = hold_back(frames, calibration.calibration_share) if calibration else (list(frames), [])
     memories = replace(memories, replay=tuple(buffer))
     adapted = network.copy_living_parts()
     questions = Questions.about(network, frames, memories, gate.gate_samples) if gate else None
@@ -64,13 +75,13 @@ def learn_mission(
     failpoint("learn.start")
     method.begin_mission(adapted, MissionStep(len(past) + 1, frames[0].mission, tuple(past)))
     recipe = recipe_of(network.backbone.name, network.settings.view)
-    learnt = learn(adapted, frames, memories, method, recipe, settings, trunk, progress)
+    learnt = learn(adapted, learnable, memories, method, recipe, settings, trunk, progress)
     failpoint("learn.done")
     after = questions.put_to(adapted, trunk) if questions else None
     learn_s = time.monotonic() - started
     reason = refusal(adapted, before, after, gate) if gate and before and after else ""
     if reason:
-        return MissionResult(network, buffer, reason, before, after, learnt, learn_s, 0.0)
+        return MissionResult(network, buffer, reason, before, after, learnt, learn_s, 0.0, method_state or {})
 
     started = time.monotonic()
     failpoint("select.start")
@@ -78,4 +89,11 @@ def learn_mission(
     rng = np.random.default_rng([settings.seed, 2, len(past)])
     selected = select_replay(adapted, frames, buffer, method, rng, trunk, progress, limits=limits)
     failpoint("select.done")
-    return MissionResult(adapted, selected, "", before, after, learnt, learn_s, time.monotonic() - started)
+    select_s = time.monotonic() - started
+    if calibration:
+        views = max(FEWEST_LOOKS, len(held))
+        looks = exemplars_in_other_looks(
+            memories.exemplars, memories.satellite, views, network.input_size, settings.seed
+        )
+        calibrate(adapted, held, looks, trunk)
+    return MissionResult(adapted, selected, "", before, after, learnt, learn_s, select_s, method.state())
