@@ -17,9 +17,10 @@ from aerial_vpr_cl.mission import messages
 from aerial_vpr_cl.mission.bag_reader import open_bag
 from aerial_vpr_cl.mission.bag_writer import MissionWriter
 from aerial_vpr_cl.mission.course import with_course_heading
+from aerial_vpr_cl.mission.gnss import OWN_HEIGHT_VARIANCE_M2
 from aerial_vpr_cl.mission.mission import read_flight, read_mission
 from aerial_vpr_cl.mission.readings import CameraReading, HeightReading, ImuReading, OdometryReading
-from aerial_vpr_cl.mission.sensor_messages import FLOAT64, RANGE, reading_of, serialized
+from aerial_vpr_cl.mission.sensor_messages import FLOAT64, ODOMETRY, RANGE, reading_of, serialized
 from aerial_vpr_cl.mission.sensor_settings import SensorSettings
 from aerial_vpr_cl.mission.situation import Situation
 from aerial_vpr_cl.mission.topics import SensorTopics, sensor_topics_of
@@ -143,8 +144,16 @@ def record(path, readings, frames=6, **options):
                 writer.write_image(time, jpeg(what))
             else:
                 message_type, data = serialized(what)
-                writer.write_serialized(topic, message_type, time, data)
+                writer.write_serialized(topic, message_type, time, own(data) if "localization" in topic else data)
     return path
+
+
+def own(data):
+    """Odometry as this package publishes it: known by the variance of the height that it does not know."""
+    message = messages.deserialize(data, ODOMETRY)
+    message.pose.covariance = message.pose.covariance.copy()
+    message.pose.covariance[14] = OWN_HEIGHT_VARIANCE_M2
+    return messages.serialize(message, ODOMETRY)
 
 
 def every(kind, topic, seconds, *values):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from aerial_vpr_cl.knowledge.map_folder import MapFolder, build_map
+import numpy as np
+
+from aerial_vpr_cl.knowledge.map_folder import MapFolder, add_terrain, build_map
 from aerial_vpr_cl.progress import ProgressBar
 from aerial_vpr_cl.satellite.map_file import raster_bytes
 from aerial_vpr_cl.satellite.patches import PatchSettings
@@ -28,6 +30,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--epsg", type=int, metavar="CODE", help="metric CRS of the grid (default: the UTM zone)")
     parser.add_argument("--link", action="store_true", help="link to the raster instead of copying it")
+    parser.add_argument(
+        "--dem",
+        metavar="RASTER",
+        help="elevation model in metres: turns the altitude of fixes into a height above ground where there is no "
+        "range finder. May be given later, or another one",
+    )
+    parser.add_argument(
+        "--dem-offset-m",
+        type=float,
+        default=0.0,
+        metavar="X",
+        help="added to its heights: how far sea level lies above the ellipsoid there, if the receiver counts from the "
+        "ellipsoid and the model from sea level (default: 0)",
+    )
     add_setting_arguments(parser, PatchSettings)
 
 
@@ -41,9 +57,14 @@ def run(args: argparse.Namespace) -> None:
         )
     finally:
         bar.close()
+    if args.dem is not None:
+        add_terrain(args.out, args.dem, args.dem_offset_m)
     picture = built.path / "map.png"
     draw_map(built.satellite, built.grid, picture)
     print(describe(built, raster_bytes(args.raster)))
+    if built.terrain is not None:
+        low, high = np.nanmin(built.terrain.elevation_m), np.nanmax(built.terrain.elevation_m)
+        print(f"terrain  {low:.0f} to {high:.0f} m")
     print(f"picture  {picture}")
 
 

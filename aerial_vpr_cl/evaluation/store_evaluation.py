@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.localization.estimate import Rejection
 from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings
 from aerial_vpr_cl.mission.mission import read_for_test
@@ -57,9 +58,11 @@ def evaluate_store(
     """Number of the newest generation, and its errors on every bag."""
     localizer = Localizer.open(store, device=pick_device(device))
     assert localizer.generation is not None
-    found = []
+    terrain, found = open_map(store).terrain, []
     for bag in bags:
-        mission, positions = read_for_test(bag, localizer.grid, image_topic=image_topic, fix_topic=fix_topic)
+        mission, positions = read_for_test(
+            bag, localizer.grid, image_topic=image_topic, fix_topic=fix_topic, terrain=terrain
+        )
         stamps, errors, unanswered = [], [], Counter[str]()
         for done, frame in enumerate(mission.frames, start=1):
             answer = localizer.localize(frame.decode(), ALWAYS, frame.situation)

@@ -21,11 +21,13 @@ from aerial_vpr_cl.files import (
     write_manifest,
 )
 from aerial_vpr_cl.geo.grid import NO_CLASS, Grid
+from aerial_vpr_cl.geo.terrain import Terrain
 from aerial_vpr_cl.geo.view_kind import AS_SEEN
 from aerial_vpr_cl.progress import Progress, silent
 from aerial_vpr_cl.satellite.map_file import MAP_FILE, store_raster
 from aerial_vpr_cl.satellite.patches import PatchSettings, PatchTable, lay_patches
 from aerial_vpr_cl.satellite.raster import SatelliteMap
+from aerial_vpr_cl.satellite.terrain_file import TERRAIN_FILE, load_terrain, read_terrain, save_terrain
 from aerial_vpr_cl.settings import load_settings
 
 logger = logging.getLogger(__name__)
@@ -57,6 +59,11 @@ class MapFolder:
             memory_budget_mb=self.memory_budget_mb,
             value_range=tuple((low, high) for low, high in value_range) if value_range else None,
         )
+
+    @cached_property
+    def terrain(self) -> Terrain | None:
+        """How high the ground lies; none if the map was built without an elevation model."""
+        return load_terrain(self.path)
 
     @cached_property
     def patches(self) -> PatchTable:
@@ -117,6 +124,17 @@ def build_map(
     return built
 
 
+def add_terrain(store: Path, dem: str | Path, offset_m: float = 0.0) -> Terrain:
+    """Give the map of a store an elevation model, or another one; everything that was learnt stays."""
+    folder = open_map(store)
+    terrain = read_terrain(dem, folder.satellite.bounds, folder.grid.epsg, offset_m)
+    if TERRAIN_FILE in read_manifest(folder.path)["files"]:
+        remove_files(store, [TERRAIN_FILE])
+    save_terrain(terrain, folder.path, folder.grid.epsg)
+    add_files(store, [TERRAIN_FILE])
+    return terrain
+
+
 def open_map(store: Path, *, memory_budget_mb: int = 2048) -> MapFolder:
     """Open the map of a store. Small files are verified by hash, the raster by size."""
     folder = Path(store) / MAP_FOLDER
@@ -168,7 +186,7 @@ def _holds_already(folder: Path, facts: dict[str, Any]) -> bool:
         except StoreError as error:
             raise MapError(f"{error}; delete {folder} and build the map again") from None
         return True
-    own = (GRID_FILE, MANIFEST)
+    own = (GRID_FILE, MANIFEST, TERRAIN_FILE)
     learnt = [path.name for path in folder.iterdir() if path.name not in own and not path.name.startswith(OWN_PREFIXES)]
     if learnt or any((folder.parent / "generations").glob("[0-9]*")):
         raise MapError(f"{folder}: was learnt from with another raster or other settings; {remedy}")

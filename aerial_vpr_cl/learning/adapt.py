@@ -124,7 +124,13 @@ def adapt_to_mission(
         raise MissionError(str(error)) from None
     known = load_knowledge(store, device)
     grid = known.map.grid
-    mission = read_mission(path, grid, image_topic=settings.image_topic or None, fix_topic=settings.fix_topic or None)
+    mission = read_mission(
+        path,
+        grid,
+        image_topic=settings.image_topic or None,
+        fix_topic=settings.fix_topic or None,
+        terrain=known.map.terrain,
+    )
     history = known.generation.facts.get("missions", [])
     report = MissionReport(
         mission.name,

@@ -8,9 +8,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from aerial_vpr_cl.errors import MissionError, SettingsError
+from aerial_vpr_cl.geo.terrain import Near, Terrain
 from aerial_vpr_cl.mission.bag_metadata import SENSORS_KEY
 from aerial_vpr_cl.mission.bag_reader import Bag, RawMessage
-from aerial_vpr_cl.mission.readings import Reading
+from aerial_vpr_cl.mission.gnss import Fix
+from aerial_vpr_cl.mission.readings import AltitudeReading, Reading
 from aerial_vpr_cl.mission.sensor_messages import reading_of
 from aerial_vpr_cl.mission.sensor_settings import SensorSettings
 from aerial_vpr_cl.mission.sensors import FlightSensors
@@ -29,12 +31,24 @@ LOOKAHEAD_NS = 500_000_000
 class BagSensors:
     """The readings of a bag, heard while its messages are gone through, then asked frame by frame."""
 
-    def __init__(self, bag: Bag, image_topic: str, settings: SensorSettings | None, north_deg: float) -> None:
-        """Settings that are not given are those the writer of the bag noted."""
+    def __init__(
+        self,
+        bag: Bag,
+        image_topic: str,
+        settings: SensorSettings | None = None,
+        *,
+        north_deg: float = 0.0,
+        terrain: Terrain | None = None,
+        fixes: Sequence[Fix] = (),
+    ) -> None:
+        """Settings that are not given are those the writer of the bag noted; fixes give the altitude over terrain."""
         self.topics = [topic for topic in sensor_topics_of(bag, image_topic) if topic is not None]
         self._path = bag.path
-        self._sensors = FlightSensors(settings or noted_settings(bag), north_deg=north_deg)
-        self._heard: list[tuple[int, Reading]] = []
+        self._sensors = FlightSensors(settings or noted_settings(bag), north_deg=north_deg, terrain=terrain)
+        self._heard: list[tuple[int, Reading | AltitudeReading]] = []
+        if terrain is not None:
+            good = [fix for fix in fixes if fix.status >= 0]
+            self._heard += [(fix.stamp_ns, AltitudeReading(fix.stamp_ns, fix.altitude)) for fix in good]
         self._newest_ns: dict[str, int] = {}
 
     def hear(self, raw: RawMessage) -> None:
@@ -48,14 +62,16 @@ class BagSensors:
         except MissionError as error:
             log.warning("%s: a message on %s is left out: %s", self._path, raw.topic, error)
 
-    def situations(self, frames: Sequence[tuple[int, int, tuple[int, int]]]) -> list[tuple[Situation, Motion | None]]:
-        """Of frames in time order: their stamps, when they were received, and width and height in pixels."""
+    def situations(
+        self, frames: Sequence[tuple[int, int, tuple[int, int], Near | None]]
+    ) -> list[tuple[Situation, Motion | None]]:
+        """Of frames in time order: stamp, when it was received, width and height in pixels, and where about it was."""
         waiting = sorted(self._heard, key=lambda heard: heard[0], reverse=True)
         found, problems, words = [], Counter[str](), dict[str, str]()
-        for stamp_ns, received_ns, size_px in frames:
+        for stamp_ns, received_ns, size_px, near in frames:
             while waiting and waiting[-1][0] <= received_ns + LOOKAHEAD_NS:
                 self._sensors.add(waiting.pop()[1])
-            found.append(self._sensors.at(stamp_ns, size_px))
+            found.append(self._sensors.at(stamp_ns, size_px, near))
             problems.update(self._sensors.problems.keys())
             words.update(self._sensors.problems)
         for topic, count in problems.items():

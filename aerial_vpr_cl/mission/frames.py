@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.errors import MissionError
+from aerial_vpr_cl.geo.terrain import Near
 from aerial_vpr_cl.images import check_encoded, decode_compressed, decode_raw, is_kept_as_it_is, size_of
 from aerial_vpr_cl.mission.bag_reader import Bag, RawMessage
 from aerial_vpr_cl.mission.bag_sensors import BagSensors
@@ -57,8 +58,13 @@ Place = Callable[[int], tuple[NDArray[np.float64], str]]
 """Stamp of a frame to its position, and why the frame is refused; no reason: it is kept."""
 
 
-def read_frames(bag: Bag, topic: str, place: Place, sensors: BagSensors) -> FramesRead:
-    """The frames of a bag. Images are looked at only if they have their place."""
+def read_frames(
+    bag: Bag, topic: str, place: Place, sensors: BagSensors, *, places_are_known: bool = True
+) -> FramesRead:
+    """The frames of a bag. Images are looked at only if they have their place.
+
+    Frames that are to be localized must not know it: their situation is then that of a drone that may be anywhere.
+    """
     taken: list[tuple[Frame, int]] = []  # with the time at which it was received
     refused: Counter[str] = Counter()
     stamps: dict[int, None] = {}
@@ -86,7 +92,12 @@ def read_frames(bag: Bag, topic: str, place: Place, sensors: BagSensors) -> Fram
     if backwards := sum(later < earlier for earlier, later in pairwise(times)):
         log.warning("%s: time runs backwards %d times on %s; frames are sorted", bag.path, backwards, topic)
     taken.sort(key=lambda entry: entry[0].stamp_ns)
-    known = sensors.situations([(frame.stamp_ns, received_ns, size_of(frame.image)) for frame, received_ns in taken])
+    known = sensors.situations(
+        [
+            (frame.stamp_ns, received_ns, size_of(frame.image), Near(frame.position, 0.0) if places_are_known else None)
+            for frame, received_ns in taken
+        ]
+    )
     frames = (replace(frame, situation=at, motion=by) for (frame, _), (at, by) in zip(taken, known))
     return FramesRead(tuple(frames), refused, times)
 

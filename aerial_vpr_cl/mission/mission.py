@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from aerial_vpr_cl.errors import MissionError, SettingsError
 from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.geo.terrain import Terrain
 from aerial_vpr_cl.mission.bag_metadata import GATES_KEY, MODALITY_KEY, NAME_KEY, clean_text
 from aerial_vpr_cl.mission.bag_reader import Bag, facts_of, faults_named, open_bag
 from aerial_vpr_cl.mission.bag_sensors import BagSensors
@@ -81,11 +82,14 @@ def read_mission(
     positions: str = "gnss",
     modality: str | None = None,
     sensors: SensorSettings | None = None,
+    terrain: Terrain | None = None,
+    places_are_known: bool = True,
 ) -> Mission:
     """Read a rosbag2 into frames with positions; raise MissionError if not one of them can be used.
 
     Topics are found by type unless they are named. `positions="truth"` takes the simulator's true positions instead of
     the GNSS fixes, for evaluation. `modality`, `sensors` and `gates` override what the bag says about itself.
+    Frames that are tested must not know their places: which terrain lies under them is then not used.
     """
     if positions not in ("gnss", "truth"):
         raise MissionError(f"{path}: positions '{positions}' are unknown; choose gnss or truth")
@@ -94,8 +98,11 @@ def read_mission(
     fix_topic = truth_topic_of(bag) if positions == "truth" else fix_topic_of(bag, fix_topic)
     fixes = _fixes(bag, fix_topic)
     track = Track(fixes, gates or gates_of(path), grid.projection)
-    instruments = BagSensors(bag, image_topic, sensors, grid.north_deg)
-    frames, refused, stamps = read_frames(bag, image_topic, lambda stamp_ns: _place(track, stamp_ns, grid), instruments)
+    told = fixes if positions == "gnss" else _fixes(bag, fix_topic_of(bag)) if has_fix_topic(bag) else []
+    instruments = BagSensors(bag, image_topic, sensors, north_deg=grid.north_deg, terrain=terrain, fixes=told)
+    frames, refused, stamps = read_frames(
+        bag, image_topic, lambda ns: _place(track, ns, grid), instruments, places_are_known=places_are_known
+    )
     if not frames:
         raise MissionError(_why_none(bag, image_topic, fix_topic, refused, stamps, fixes))
     if refused:
@@ -114,6 +121,7 @@ def read_flight(
     fix_topic: str | None = None,
     modality: str | None = None,
     sensors: SensorSettings | None = None,
+    terrain: Terrain | None = None,
 ) -> Flight:
     """Read all frames of a rosbag2, also where GNSS was jammed or the drone was off the map: for localizing them.
 
@@ -125,8 +133,10 @@ def read_flight(
     fixes = _fixes(bag, fix_topic_of(bag, fix_topic)) if has_fixes else []
     known = _fixes(bag, TRUTH_TOPIC) if has_truth else fixes
     track = Track(known, gates or gates_of(path), grid.projection)
-    instruments = BagSensors(bag, image_topic, sensors, grid.north_deg)
-    frames, refused, _ = read_frames(bag, image_topic, lambda stamp_ns: (_place(track, stamp_ns)[0], ""), instruments)
+    instruments = BagSensors(bag, image_topic, sensors, north_deg=grid.north_deg, terrain=terrain, fixes=fixes)
+    frames, refused, _ = read_frames(
+        bag, image_topic, lambda ns: (_place(track, ns)[0], ""), instruments, places_are_known=False
+    )
     if not frames:
         raise MissionError(f"{path}: none of the images on {image_topic} can be used: {_in_words(refused)}")
     name, noted = mission_facts(path)
@@ -136,11 +146,25 @@ def read_flight(
 
 
 def read_for_test(
-    path: str | Path, grid: Grid, *, image_topic: str | None = None, fix_topic: str | None = None
+    path: str | Path,
+    grid: Grid,
+    *,
+    image_topic: str | None = None,
+    fix_topic: str | None = None,
+    terrain: Terrain | None = None,
 ) -> tuple[Mission, str]:
     """A mission with its true positions ("truth"), or those of GNSS where the truth was not recorded ("gnss")."""
     positions = "truth" if open_bag(path).counts.get(TRUTH_TOPIC) else "gnss"
-    return read_mission(path, grid, image_topic=image_topic, fix_topic=fix_topic, positions=positions), positions
+    mission = read_mission(
+        path,
+        grid,
+        image_topic=image_topic,
+        fix_topic=fix_topic,
+        positions=positions,
+        terrain=terrain,
+        places_are_known=False,
+    )
+    return mission, positions
 
 
 def gates_of(path: str | Path) -> GnssGates:

@@ -50,6 +50,13 @@ class HeightReading(NamedTuple):
         return cls(stamp_of(message) or received_ns, float(message.range), sigma_m, float(message.min_range), highest_m)
 
 
+class AltitudeReading(NamedTuple):
+    """Altitude as GNSS has it; worth something only over terrain whose elevations are counted from the same level."""
+
+    stamp_ns: int
+    altitude_m: float
+
+
 class CameraReading(NamedTuple):
     """Intrinsics of the images as they are sent; all zero where the camera is not calibrated."""
 

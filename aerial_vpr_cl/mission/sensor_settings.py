@@ -33,6 +33,9 @@ class SensorSettings:
     heading_sigma_deg: float = setting(5.0, "sigma of a heading whose driver states none", low=0.0, high=180.0)
     tilt_sigma_deg: float = setting(3.0, "sigma of pitch and roll whose driver states none", low=0.0, high=45.0)
     height_sigma: float = setting(0.1, "relative sigma of a height whose driver states none", low=0.0, high=1.0)
+    altitude_sigma_m: float = setting(
+        10.0, "sigma of the altitude of fixes in metres, where a map with terrain makes a height of it", low=0.0
+    )
     imu_max_age_s: float = setting(0.5, "oldest attitude that is used, in seconds from the image", low=0.0)
     height_max_age_s: float = setting(1.0, "oldest height that is used, in seconds from the image", low=0.0)
     odometry_max_age_s: float = setting(

@@ -9,8 +9,10 @@ from typing import NamedTuple
 from aerial_vpr_cl.errors import SensorError
 from aerial_vpr_cl.geo.camera import CameraModel
 from aerial_vpr_cl.geo.rotation import Matrix, from_angles, from_quaternion, heading_of, interpolate, turned
+from aerial_vpr_cl.geo.terrain import Near, Terrain
+from aerial_vpr_cl.mission.heights import HeightMeter
 from aerial_vpr_cl.mission.odometer import Odometer
-from aerial_vpr_cl.mission.readings import CameraReading, HeightReading, ImuReading, Reading
+from aerial_vpr_cl.mission.readings import AltitudeReading, CameraReading, HeightReading, ImuReading, Reading
 from aerial_vpr_cl.mission.sensor_settings import SensorSettings
 from aerial_vpr_cl.mission.series import Around, Series
 from aerial_vpr_cl.mission.situation import (
@@ -25,10 +27,10 @@ IMU, HEIGHT, CAMERA_INFO, ODOMETRY = "imu", "height", "camera_info", "odometry"
 
 VAGUE_HEADING_DEG = 45.0
 """A driver that states a larger sigma has no heading; MAVROS states 57° unless it is told better."""
-LEAST_HEADING_DEG, LEAST_TILT_DEG, LEAST_HEIGHT = 1.0, 0.5, 0.01
-"""No compass, level or height is better, whatever its driver states."""
-TURN_DEG_S, CLIMB_M_S = 20.0, 3.0
-"""How fast heading and height may change: what a reading that is a little old adds to its sigma."""
+LEAST_HEADING_DEG, LEAST_TILT_DEG = 1.0, 0.5
+"""No compass or level is better, whatever its driver states."""
+TURN_DEG_S = 20.0
+"""How fast the heading may change: what a reading that is a little old adds to its sigma."""
 SAME_SHAPE = 0.02
 
 
@@ -38,43 +40,52 @@ class _Attitude(NamedTuple):
     tilt_sigma_deg: float
 
 
-class _Height(NamedTuple):
-    height_m: float
-    sigma_m: float
-
-
 class FlightSensors:
     """Takes readings as they come, from any thread, and tells once per frame, in time order, what is known then."""
 
-    def __init__(self, settings: SensorSettings | None = None, *, north_deg: float = 0.0) -> None:
-        """`north_deg` is the bearing of true north on the map, whose own north is that of its projection."""
+    def __init__(
+        self, settings: SensorSettings | None = None, *, north_deg: float = 0.0, terrain: Terrain | None = None
+    ) -> None:
+        """`north_deg` is the bearing of true north on the map, whose own north is that of its projection.
+
+        Over terrain the altitude stands in for a range finder.
+        """
         self.settings = settings or SensorSettings()
         self.problems: dict[str, str] = {}
         self._north_deg = north_deg
         self._lock = threading.Lock()
         self._attitudes = Series[_Attitude](self.settings.imu_max_age_s)
-        self._heights = Series[_Height](self.settings.height_max_age_s)
+        self._heights = HeightMeter(self.settings, terrain)
         self._camera: CameraModel | None = None
         self._camera_fault = ""
         self._odometer = Odometer(self.settings.odometry_max_age_s, self.settings.max_speed_mps)
 
-    def add(self, reading: Reading) -> None:
+    def add(self, reading: Reading | AltitudeReading) -> None:
         """Take a reading; one that cannot be used is named in `problems` while nothing better comes."""
         with self._lock:
             if isinstance(reading, ImuReading):
                 self._add_attitude(reading)
             elif isinstance(reading, HeightReading):
-                self._add_height(reading)
+                self._heights.add(reading)
+            elif isinstance(reading, AltitudeReading):
+                self._heights.add_altitude(reading)
             elif isinstance(reading, CameraReading):
                 self._add_camera(reading)
             else:
                 self._odometer.add(reading)
 
-    def at(self, stamp_ns: int, size_px: tuple[int, int] | None = None) -> tuple[Situation, Motion | None]:
-        """What is known of a frame (width and height in pixels), and the motion since the one asked for before."""
+    def at(
+        self, stamp_ns: int, size_px: tuple[int, int] | None = None, near: Near | None = None
+    ) -> tuple[Situation, Motion | None]:
+        """What is known of a frame (width and height in pixels), and the motion since the one asked for before.
+
+        `near` is where the drone is thought to be: which terrain lies under it.
+        """
         with self._lock:
             self.problems = {}
-            attitude, height = self._attitude_at(stamp_ns), self._height_at(stamp_ns)
+            attitude = self._attitude_at(stamp_ns)
+            height, why = self._heights.at(stamp_ns, near)
+            self._note(HEIGHT, why)
             situation = Situation(
                 camera=self._camera_of(size_px),
                 mount=self.settings.mount,
@@ -127,39 +138,12 @@ class FlightSensors:
             if self.settings.compass:
                 self._note(IMU, f"its heading is unknown: the driver states a sigma of {stated:.0f}°")
             return _Attitude(rotation, UNKNOWN_HEADING_DEG, nearer.tilt_sigma_deg)
-        heading = math.hypot(max(before.heading_sigma_deg, after.heading_sigma_deg), _extra(around, TURN_DEG_S))
+        heading = math.hypot(max(before.heading_sigma_deg, after.heading_sigma_deg), _turned_since(around))
         return _Attitude(rotation, heading, max(before.tilt_sigma_deg, after.tilt_sigma_deg))
 
     @property
     def _unknown_tilt_deg(self) -> float:
         return self.settings.tilt_sigma_deg if self.settings.levelled else UNKNOWN_TILT_DEG
-
-    # Height
-
-    def _add_height(self, reading: HeightReading) -> None:
-        height_m = reading.height_m
-        if not math.isfinite(height_m) or height_m <= 0.0:
-            self._heights.refuse(f"a height of {height_m:g} m is none")
-        elif not reading.lowest_m <= height_m <= reading.highest_m:
-            reach = f"{reading.lowest_m:g} to {reading.highest_m:g} m"
-            self._heights.refuse(f"{height_m:g} m is outside of what the range finder can tell, {reach}")
-        else:
-            known = self.settings.stated_sigmas and reading.sigma_m >= 0.0
-            sigma_m = reading.sigma_m if known else self.settings.height_sigma * height_m
-            self._heights.add(reading.stamp_ns, _Height(height_m, min(max(sigma_m, LEAST_HEIGHT * height_m), 1e6)))
-
-    def _height_at(self, stamp_ns: int) -> _Height | None:
-        around, why = self._heights.at(stamp_ns)
-        if around is not None:
-            height_m = _between(around.before.height_m, around.after.height_m, around.share)
-            sigma_m = max(around.before.sigma_m, around.after.sigma_m)
-            return _Height(height_m, math.hypot(sigma_m, _extra(around, CLIMB_M_S)))
-        constant_m = self.settings.height_m
-        if constant_m > 0.0:
-            self._note(HEIGHT, why and f"{why}; height_m of {constant_m:g} m is used")
-            return _Height(constant_m, self.settings.height_sigma * constant_m)
-        self._note(HEIGHT, why)
-        return None
 
     # Camera
 
@@ -194,10 +178,6 @@ class FlightSensors:
             self.problems[what] = words
 
 
-def _between(first: float, second: float, share: float) -> float:
-    return first + share * (second - first)
-
-
-def _extra(around: Around[_Attitude] | Around[_Height], per_second: float) -> float:
-    """What a single reading that is a little old may have changed since; between two readings little is left open."""
-    return per_second * around.age_s if around.before is around.after else 0.0
+def _turned_since(around: Around[_Attitude]) -> float:
+    """How far a single reading that is a little old may be off; between two readings little is left open."""
+    return TURN_DEG_S * around.age_s if around.before is around.after else 0.0

@@ -23,11 +23,12 @@ from std_srvs.srv import SetBool, Trigger
 
 from aerial_vpr_cl.errors import MissionError, StoreError
 from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.localization.estimate import Rejection
 from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings
 from aerial_vpr_cl.mission.gnss import Fix, GnssGates
 from aerial_vpr_cl.mission.messages import stamp_of
-from aerial_vpr_cl.mission.readings import Reading
+from aerial_vpr_cl.mission.readings import AltitudeReading, Reading
 from aerial_vpr_cl.mission.recorder import MissionRecorder, RecorderStatus
 from aerial_vpr_cl.mission.recorder_settings import NEVER, RecorderSettings
 from aerial_vpr_cl.mission.sensor_settings import SensorSettings
@@ -102,7 +103,8 @@ class LocalizationNode(ManagedNode[Localizer]):
         missions, grid = GenerationStore(self.watch.path).missions_dir, self.watch.known.grid
         recording, sensors = self.settings[RecorderSettings], self.settings[SensorSettings]
         self._recorder = MissionRecorder(missions, grid, recording, self.settings[GnssGates], sensors)
-        self._sensors = FlightSensors(sensors, north_deg=grid.north_deg)
+        terrain = open_map(self.watch.path).terrain
+        self._sensors = FlightSensors(sensors, north_deg=grid.north_deg, terrain=terrain)
         self._outputs = FlightOutputs(self, self._flight)
         compressed = self._flight.image_transport == COMPRESSED
         self._decode = decode_compressed_image if compressed else self._decode_raw
@@ -161,6 +163,8 @@ class LocalizationNode(ManagedNode[Localizer]):
                 return
             fix = Fix.from_message(message, self._stamp_of(message, "fix"))
             self._gnss.add_fix(fix)
+            if fix.status >= 0:
+                self._sensors.add(AltitudeReading(fix.stamp_ns, fix.altitude))
             recorder.offer_fix(fix, bytes(serialize_message(message)))
 
     def _on_reading(self, reading: Reading, message_type: str, message: Any) -> None:
