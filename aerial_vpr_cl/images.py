@@ -14,19 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.errors import MissionError
+from aerial_vpr_cl.image_headers import TIFF_SIGNATURES, size_of
 from aerial_vpr_cl.mission.messages import JPEG_SIGNATURE, PNG_SIGNATURE
 
+MOST_PIXELS = 50_000_000
+"""Pixels of the largest encoded image that is decoded unless told otherwise; as RGB it takes 150 MB."""
 LOW_PERCENTILE = 1.0
 HIGH_PERCENTILE = 99.0
 _PERCENTILE_PIXELS = 65_536
 """Percentiles are measured on about this many pixels of a regular lattice: exact enough, and fast in flight."""
 _COMPRESSED_DEPTH_HEADER = 12  # bytes before the PNG
-_PNG_BIT_DEPTH = 24  # place of the bit depth in a PNG
 KEPT_QUALITY = 92
 """Of JPEG images that are learnt from for years: exemplars and views."""
 _JPEG_END = b"\xff\xd9"
 _JPEG_TAIL = 4096
-_JPEG_TABLES = (0xC4, 0xC8, 0xCC)  # among the frame headers, but none: tables and what is reserved
 
 
 class _Layout(NamedTuple):
@@ -99,43 +100,20 @@ def decode_raw(
     return to_rgb8(image)
 
 
-def decode_compressed(data: Any, format: str = "") -> NDArray[np.uint8]:
-    """Encoded bytes (JPEG, PNG also of 16 bit, whatever OpenCV reads) to (H, W, 3) uint8 RGB.
+def decode_compressed(data: Any, format: str = "", most_pixels: int = MOST_PIXELS) -> NDArray[np.uint8]:
+    """Encoded bytes (JPEG, PNG or TIFF, also of 16 bit) to (H, W, 3) uint8 RGB.
 
     `format` is that of sensor_msgs/CompressedImage and only used to recognise depth images. An orientation in the
     file is not applied: it is the sensor's own image that the calibration and the heading belong to.
     """
-    image = _imdecode(_buffer_of(data), cv2.IMREAD_UNCHANGED, format)
+    image = _imdecode(_buffer_of(data), cv2.IMREAD_UNCHANGED, format, most_pixels)
     colour = {3: cv2.COLOR_BGR2RGB, 4: cv2.COLOR_BGRA2RGB}.get(image.shape[2] if image.ndim == 3 else 1)
     return to_rgb8(image if colour is None else _convert(image, colour, "compressed image"))
 
 
-def is_kept_as_it_is(encoded: bytes) -> bool:
-    """Whether encoded bytes are an 8-bit JPEG or PNG, which every decoder shows alike; 16 bit has to be scaled."""
-    if encoded[:8] == PNG_SIGNATURE:
-        return encoded[_PNG_BIT_DEPTH : _PNG_BIT_DEPTH + 1] == b"\x08"
-    return encoded[:3] == JPEG_SIGNATURE
-
-
-def size_of(encoded: bytes) -> tuple[int, int]:
-    """Width and height of a JPEG or PNG in pixels, by its header; MissionError if it has none."""
-    if encoded[:8] == PNG_SIGNATURE and len(encoded) >= 24:
-        return int.from_bytes(encoded[16:20], "big"), int.from_bytes(encoded[20:24], "big")
-    place = 2
-    while encoded[:3] == JPEG_SIGNATURE and place + 9 <= len(encoded):
-        marker, length = encoded[place + 1], int.from_bytes(encoded[place + 2 : place + 4], "big")
-        if 0xC0 <= marker <= 0xCF and marker not in _JPEG_TABLES:
-            return (
-                int.from_bytes(encoded[place + 7 : place + 9], "big"),
-                int.from_bytes(encoded[place + 5 : place + 7], "big"),
-            )
-        place += 1 if marker == 0xFF else 2 + length  # segments may be padded with 0xFF
-    raise MissionError(f"{len(encoded)} bytes have no header of a JPEG or PNG image")
-
-
 def check_encoded(encoded: bytes) -> None:
     """Raise MissionError if an encoded image is damaged; it is decoded at an eighth of its size, to be quick."""
-    _imdecode(_buffer_of(encoded), cv2.IMREAD_REDUCED_GRAYSCALE_8, "")
+    _imdecode(_buffer_of(encoded), cv2.IMREAD_REDUCED_GRAYSCALE_8, "", MOST_PIXELS)
 
 
 def encode_jpeg(image: NDArray[np.uint8], quality: int = KEPT_QUALITY) -> bytes:
@@ -244,7 +222,7 @@ def _decode_half_height_chroma(
     return _convert(planes, _HALF_HEIGHT_CHROMA[name], f"{width} × {height} {name}")
 
 
-def _imdecode(buffer: NDArray[np.uint8], flags: int, format: str) -> NDArray[Any]:
+def _imdecode(buffer: NDArray[np.uint8], flags: int, format: str, most_pixels: int) -> NDArray[Any]:
     if buffer.size == 0:
         raise MissionError("compressed image is empty; check the camera driver")
     start = buffer[: _COMPRESSED_DEPTH_HEADER + len(PNG_SIGNATURE)].tobytes()
@@ -253,14 +231,21 @@ def _imdecode(buffer: NDArray[np.uint8], flags: int, format: str) -> NDArray[Any
     # OpenCV fills what is missing of a JPEG with grey and says nothing. Drivers may pad the end, so look before it.
     if start.startswith(JPEG_SIGNATURE) and _JPEG_END not in buffer[-_JPEG_TAIL:].tobytes():
         raise MissionError(f"JPEG image of {buffer.size} bytes is cut short")
+    if not start.startswith((JPEG_SIGNATURE, PNG_SIGNATURE, *TIFF_SIGNATURES)):
+        raise MissionError(
+            f"{buffer.size} bytes cannot be decoded as an image: neither JPEG, PNG nor TIFF (format '{format[:40]}')"
+        )
+    width, height = size_of(buffer.data)
+    if width * height > most_pixels:  # a few kilobytes may claim gigabytes
+        raise MissionError(
+            f"image of {width} × {height} pixels is larger than the {most_pixels / 1e6:g} megapixels allowed"
+        )
     try:
         image = cv2.imdecode(buffer, flags)
     except cv2.error as error:
         raise MissionError(f"{buffer.size} bytes cannot be decoded as an image: {error.err}") from None
     if image is None or image.size == 0:
-        known = start.startswith((JPEG_SIGNATURE, PNG_SIGNATURE))
-        words = "cut short or damaged" if known else f"neither JPEG nor PNG (format '{format}')"
-        raise MissionError(f"{buffer.size} bytes cannot be decoded as an image: {words}")
+        raise MissionError(f"{buffer.size} bytes cannot be decoded as an image: cut short or damaged")
     return np.asarray(image)
 
 

@@ -12,7 +12,7 @@ from mission_support import GRID, fly, jpeg, picture, place, stamp
 from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.geo.rotation import from_angles, heading_of
-from aerial_vpr_cl.images import size_of
+from aerial_vpr_cl.image_headers import size_of
 from aerial_vpr_cl.mission import messages
 from aerial_vpr_cl.mission.bag_reader import open_bag
 from aerial_vpr_cl.mission.bag_writer import MissionWriter

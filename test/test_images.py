@@ -1,6 +1,9 @@
 """Every encoding a camera may send becomes RGB; everything malformed says what is wrong."""
 
 import array
+import contextlib
+import struct
+import zlib
 
 import cv2
 import numpy as np
@@ -9,13 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aerial_vpr_cl.errors import MissionError
-from aerial_vpr_cl.images import (
-    check_encoded,
-    decode_compressed,
-    decode_raw,
-    is_kept_as_it_is,
-    to_rgb8,
-)
+from aerial_vpr_cl.image_headers import is_kept_as_it_is, size_of
+from aerial_vpr_cl.images import check_encoded, decode_compressed, decode_raw, to_rgb8
 
 RED = (200, 10, 30)
 
@@ -228,10 +226,11 @@ def test_malformed_compressed_images_say_what_is_wrong(rgb):
     jpeg, png = encode(".jpg", rgb), encode(".png", rgb)
     cases = {
         "is empty": b"",
-        "neither JPEG nor PNG": b"hello",
+        "neither JPEG, PNG nor TIFF": b"hello",
         "JPEG image of .* is cut short": jpeg[: len(jpeg) // 2],
         "compressedDepth": bytes(12) + png,
-        "cut short or damaged": png[:20],
+        "have no header": png[:20],
+        "cut short or damaged": png[:40],
     }
     for message, data in cases.items():
         for decode in (decode_compressed, check_encoded):
@@ -240,6 +239,34 @@ def test_malformed_compressed_images_say_what_is_wrong(rgb):
     with pytest.raises(MissionError, match="compressedDepth"):
         decode_compressed(png, "16UC1; compressedDepth png")
     check_encoded(jpeg + bytes(100))  # drivers pad
+
+
+@pytest.mark.parametrize("extension", [".jpg", ".png", ".tiff"])
+@pytest.mark.parametrize("shape", [(24, 32, 3), (7, 300), (301, 5)])
+def test_an_image_with_too_many_pixels_is_refused_by_its_header(extension, shape):
+    encoded = encode(extension, np.zeros(shape, np.uint8))
+    pixels = shape[0] * shape[1]
+    assert decode_compressed(encoded, most_pixels=pixels).shape == (*shape[:2], 3)
+    with pytest.raises(MissionError, match=f"image of {shape[1]} × {shape[0]} pixels is larger than"):
+        decode_compressed(encoded, most_pixels=pixels - 1)
+
+
+def test_a_few_bytes_that_claim_gigabytes_are_not_decoded(rgb):
+    png = bytearray(encode(".png", rgb))
+    png[16:24] = struct.pack(">II", 23_000, 24_000)
+    png[29:33] = struct.pack(">I", zlib.crc32(png[12:29]))
+    for decode in (decode_compressed, check_encoded):
+        with pytest.raises(MissionError, match="23000 × 24000 pixels is larger than the 50 megapixels allowed"):
+            decode(bytes(png))
+
+
+@given(st.sampled_from([".jpg", ".png", ".tiff"]), st.data())
+def test_a_broken_header_is_a_mission_error_or_a_size(extension, data):
+    encoded = bytearray(encode(extension, np.zeros((5, 9, 3), np.uint8)))
+    for _ in range(data.draw(st.integers(1, 4))):
+        encoded[data.draw(st.integers(4, len(encoded) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(MissionError):
+        size_of(bytes(encoded[: data.draw(st.integers(4, len(encoded)))]))
 
 
 def test_arrays_that_are_no_images_are_refused():

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.geo.terrain import Near
-from aerial_vpr_cl.images import check_encoded, decode_compressed, decode_raw, is_kept_as_it_is, size_of
+from aerial_vpr_cl.image_headers import is_kept_as_it_is, size_of
+from aerial_vpr_cl.images import check_encoded, decode_compressed, decode_raw
 from aerial_vpr_cl.mission.bag_reader import Bag, RawMessage
 from aerial_vpr_cl.mission.bag_sensors import BagSensors
 from aerial_vpr_cl.mission.messages import COMPRESSED_IMAGE, deserialize, stamp_of

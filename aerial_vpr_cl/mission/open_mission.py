@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.files import fsync_directory
 from aerial_vpr_cl.geo.grid import Grid
-from aerial_vpr_cl.images import decode_compressed
+from aerial_vpr_cl.images import MOST_PIXELS, decode_compressed
 from aerial_vpr_cl.mission.bag_reader import open_bag
 from aerial_vpr_cl.mission.bag_writer import MissionWriter
 from aerial_vpr_cl.mission.gnss import OUTSIDE_MAP, Fix, GnssGates, Track, fault_of
@@ -174,9 +174,9 @@ class Recording:
         return math.hypot(*(position - self._last_position)) < self.spacing_m
 
 
-def encode_frame(source: ImageSource, size_px: int, quality: int) -> bytes:
+def encode_frame(source: ImageSource, size_px: int, quality: int, most_pixels: int = MOST_PIXELS) -> bytes:
     """A frame as JPEG, its longer side at most `size_px`; a JPEG that is small enough stays as it is, bit by bit."""
-    image = decode_compressed(source) if isinstance(source, bytes) else source()
+    image = decode_compressed(source, most_pixels=most_pixels) if isinstance(source, bytes) else source()
     height, width = image.shape[:2]
     scale = size_px / max(height, width)
     if scale >= 1.0 and isinstance(source, bytes) and source.startswith(JPEG_SIGNATURE):

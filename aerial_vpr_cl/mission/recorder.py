@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from aerial_vpr_cl.errors import AerialVprError, MissionError
 from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.images import MOST_PIXELS
 from aerial_vpr_cl.mission.gnss import Fix, GnssGates, fault_of
 from aerial_vpr_cl.mission.open_mission import ImageSource, Recording, encode_frame, recover
 from aerial_vpr_cl.mission.readings import CameraReading, OdometryReading, Reading
@@ -96,6 +97,7 @@ class MissionRecorder:
         settings: RecorderSettings | None = None,
         gates: GnssGates | None = None,
         sensors: SensorSettings | None = None,
+        most_pixels: int = MOST_PIXELS,
     ) -> None:
         """`sensors` are noted in the missions, so that their readers see what the drone sees."""
         self.settings = settings or RecorderSettings()  # may be replaced while recording
@@ -103,6 +105,7 @@ class MissionRecorder:
         self._grid = grid
         self._gates = gates or GnssGates()
         self._sensors = sensors
+        self._most_pixels = most_pixels
         self._detector = FlightDetector(grid.projection, self._gates)
         self._held_off = False  # the operator stopped, or it failed: auto waits for the next take-off
         self._wanted = False
@@ -306,7 +309,7 @@ class MissionRecorder:
             recording.add_reading(*item)
         else:
             try:
-                encoded = encode_frame(item.source, settings.size_px, settings.jpeg_quality)
+                encoded = encode_frame(item.source, settings.size_px, settings.jpeg_quality, self._most_pixels)
             except MissionError:
                 with self._changed:
                     self._lost[BAD_IMAGE] += 1

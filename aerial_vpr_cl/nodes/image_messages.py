@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sensor_msgs.msg import CompressedImage, Image
 
 from aerial_vpr_cl.errors import MissionError
-from aerial_vpr_cl.images import decode_compressed, decode_raw, to_rgb8
+from aerial_vpr_cl.images import MOST_PIXELS, decode_compressed, decode_raw, to_rgb8
 
 log = logging.getLogger(__name__)
 
@@ -27,9 +27,9 @@ def decode_image(message: Image) -> NDArray[np.uint8]:
     return decode_raw(message.height, message.width, message.encoding, message.step, message.is_bigendian, message.data)
 
 
-def decode_compressed_image(message: CompressedImage) -> NDArray[np.uint8]:
-    """JPEG, PNG and whatever else OpenCV reads."""
-    return decode_compressed(message.data, message.format)
+def decode_compressed_image(message: CompressedImage, most_pixels: int = MOST_PIXELS) -> NDArray[np.uint8]:
+    """JPEG, PNG and TIFF."""
+    return decode_compressed(message.data, message.format, most_pixels)
 
 
 def bridged_decoder(bridge: Any) -> Decoder:

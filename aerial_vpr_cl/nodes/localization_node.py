@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,12 +103,14 @@ class LocalizationNode(ManagedNode[Localizer]):
         assert self.watch.known is not None
         missions, grid = GenerationStore(self.watch.path).missions_dir, self.watch.known.grid
         recording, sensors = self.settings[RecorderSettings], self.settings[SensorSettings]
-        self._recorder = MissionRecorder(missions, grid, recording, self.settings[GnssGates], sensors)
+        most_pixels = round(self._flight.max_megapixels * 1e6)
+        self._recorder = MissionRecorder(missions, grid, recording, self.settings[GnssGates], sensors, most_pixels)
         terrain = open_map(self.watch.path).terrain
         self._sensors = FlightSensors(sensors, north_deg=grid.north_deg, terrain=terrain)
         self._outputs = FlightOutputs(self, self._flight)
         compressed = self._flight.image_transport == COMPRESSED
-        self._decode = decode_compressed_image if compressed else self._decode_raw
+        decode_compressed = partial(decode_compressed_image, most_pixels=most_pixels)
+        self._decode = decode_compressed if compressed else self._decode_raw
         self._inputs = SensorInputs(self)
         # Of what has come together the readings are heard first, so that the image finds them.
         height = self._flight.height_message

@@ -27,6 +27,11 @@ class FlightSettings(ManagedSettings):
         "what arrives on `image`: sensor_msgs/Image (raw) or sensor_msgs/CompressedImage (compressed)",
         choices=(RAW, COMPRESSED),
     )
+    max_megapixels: float = setting(
+        50.0,
+        "largest compressed image that is decoded, in millions of pixels; a small file may claim any size",
+        low=0.1,
+    )
     height_message: str = setting(
         RANGE, "what arrives on `height`: sensor_msgs/Range or std_msgs/Float64", choices=(RANGE, FLOAT64)
     )
