@@ -20,8 +20,8 @@ import numpy as np
 import torch
 
 from aerial_vpr_cl.knowledge.generations import GenerationStore
-from aerial_vpr_cl.knowledge.map_folder import MapFolder, build_map
-from aerial_vpr_cl.learning.adapt import load_knowledge
+from aerial_vpr_cl.knowledge.knowledge import load_knowledge
+from aerial_vpr_cl.knowledge.map_folder import build_map
 from aerial_vpr_cl.learning.augmentation import AUGMENTATIONS
 from aerial_vpr_cl.learning.base_training import train_base
 from aerial_vpr_cl.learning.base_training_settings import BaseTrainingSettings
@@ -35,19 +35,11 @@ NEAR_M = 300.0
 CROPS = 250
 
 
-class OtherDate(MapFolder):
-    """The grid and patches of a map with the pixels of another raster."""
-
-    def __init__(self, folder: MapFolder, satellite: SatelliteMap) -> None:
-        super().__init__(folder.path, folder.grid, folder.settings, folder.facts)
-        self.__dict__["satellite"] = satellite
-        self.__dict__["patches"] = folder.patches
-
-
 def share_near(store: Path, raster: Path, bands: list[int]) -> float:
     """Share of random crops of a raster that the store's network places within 300 m."""
     known = load_knowledge(GenerationStore(store), torch.device("cpu"))
-    other = OtherDate(known.map, SatelliteMap.open(raster, bands=bands, epsg=known.map.grid.epsg))
+    satellite = SatelliteMap.open(raster, bands=bands, epsg=known.map.grid.epsg)
+    other = replace(known.map, opened=satellite, laid=known.map.patches)  # the same cells with other pixels
     views = held_out_views(other, known.network.input_size, CROPS, seed=77)
     predicted = known.map.grid.centres[scores_of(known.network, views.images).argmax(axis=1)]
     return float((np.linalg.norm(predicted - views.positions, axis=1) <= NEAR_M).mean())

@@ -39,11 +39,13 @@ from rclpy.serialization import deserialize_message, serialize_message  # noqa: 
 from sensor_msgs.msg import CompressedImage, Image, NavSatFix  # noqa: E402
 from std_msgs.msg import Header  # noqa: E402
 
+from aerial_vpr_cl.knowledge.facts import GenerationFacts  # noqa: E402
 from aerial_vpr_cl.knowledge.generations import GenerationStore  # noqa: E402
-from aerial_vpr_cl.knowledge.map_folder import build_map  # noqa: E402
+from aerial_vpr_cl.knowledge.knowledge import commit_generation  # noqa: E402
+from aerial_vpr_cl.knowledge.map_folder import TRUNK_FILE, build_map  # noqa: E402
 from aerial_vpr_cl.localization.localizer import Localizer, is_blank  # noqa: E402
 from aerial_vpr_cl.memory.buffer import ReplayBuffer  # noqa: E402
-from aerial_vpr_cl.model.checkpoint import save_tail, save_trunk  # noqa: E402
+from aerial_vpr_cl.model.checkpoint import save_trunk  # noqa: E402
 from aerial_vpr_cl.model.network import Network, NetworkSettings  # noqa: E402
 from aerial_vpr_cl.nodes import messages  # noqa: E402
 from aerial_vpr_cl.nodes.image_messages import decode_compressed_image, decode_image  # noqa: E402
@@ -67,11 +69,8 @@ def make_store(root: Path, backbone: str) -> Path:
     folder = build_map(raster, store.root, PatchSettings(rotations=1, view="as_seen"))
     network = Network.build(NetworkSettings(backbone), folder.grid, weights="random")
     network.temperature.fill_(0.02)
-    save_trunk(folder.path / "trunk.safetensors", network)
-    with store.draft() as draft:
-        save_tail(draft.path / "tail.safetensors", network)
-        ReplayBuffer.empty(folder.grid.n_groups).save(draft.path / "replay.h5", folder.grid.hash)
-        draft.commit(["tail.safetensors", "replay.h5"], grid_hash=folder.grid.hash)
+    save_trunk(folder.path / TRUNK_FILE, network)
+    commit_generation(store, network, ReplayBuffer.empty(folder.grid.n_groups), GenerationFacts())
     return store.root
 
 

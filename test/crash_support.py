@@ -7,9 +7,11 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from aerial_vpr_cl.knowledge.disposal import DisposableMission
+from aerial_vpr_cl.knowledge.facts import GenerationFacts
 from aerial_vpr_cl.knowledge.failpoints import KILL_AT
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 
@@ -56,12 +58,14 @@ def write_bag(path: Path, content: bytes = b"frames") -> Path:
     return path
 
 
-def commit(store: GenerationStore, content: bytes, **arguments: object) -> int:
+def commit(
+    store: GenerationStore, content: bytes, *, grid_hash: str = "g", dispose: Iterable[DisposableMission] = ()
+) -> int:
     """Commit a small generation whose two files hold the same content; returns its number."""
     with store.draft() as draft:
         for name in ("tail.safetensors", "replay.h5"):
             (draft.path / name).write_bytes(content)
-        return draft.commit(["tail.safetensors", "replay.h5"], **{"grid_hash": "g", **arguments}).number  # type: ignore[arg-type]
+        return draft.commit(facts=GenerationFacts(grid_hash), dispose=dispose).number
 
 
 def names(folder: Path) -> list[str]:

@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from synthetic_rasters import NORTH, WEST, noise_image, write_raster
 
+from aerial_vpr_cl.knowledge import knowledge
 from aerial_vpr_cl.knowledge.draft import Generation
+from aerial_vpr_cl.knowledge.facts import GenerationFacts
 from aerial_vpr_cl.knowledge.generations import GenerationStore
-from aerial_vpr_cl.knowledge.map_folder import add_files, build_map, open_map
+from aerial_vpr_cl.knowledge.knowledge import add_to_map
+from aerial_vpr_cl.knowledge.map_folder import build_map, open_map
 from aerial_vpr_cl.memory.buffer import ReplayBuffer
 from aerial_vpr_cl.mission.bag_writer import MissionWriter
-from aerial_vpr_cl.model.checkpoint import save_tail, save_trunk
 from aerial_vpr_cl.model.network import Network, NetworkSettings
 from aerial_vpr_cl.satellite.exemplars import ExemplarMemory
 from aerial_vpr_cl.satellite.patches import PatchSettings
@@ -57,11 +59,7 @@ def make_store(
     given = {"backbone": "tf_efficientnet_lite0", "input_size": input_size, "view": folder.settings.view_kind}
     wanted = NetworkSettings(**{**given, **settings})  # type: ignore[arg-type]
     network = Network.build(wanted, folder.grid, weights=weights, seed=seed)
-    save_trunk(folder.path / "trunk.safetensors", network)
-    ExemplarMemory.choose(folder.patches, np.arange(0, len(folder.patches), 2)).save(
-        folder.path / "exemplars.h5", folder.grid.hash
-    )
-    add_files(store, ["trunk.safetensors", "exemplars.h5"])
+    add_to_map(folder, network, ExemplarMemory.choose(folder.patches, np.arange(0, len(folder.patches), 2)))
     commit_generation(store, network, temperature)
     return store
 
@@ -69,11 +67,8 @@ def make_store(
 def commit_generation(store: Path, network: Network, temperature: float = SURE) -> Generation:
     """The next generation: this network at this temperature, and an empty replay buffer."""
     network.temperature.fill_(temperature)
-    grid = open_map(store).grid
-    with GenerationStore(store).draft() as draft:
-        save_tail(draft.path / "tail.safetensors", network)
-        ReplayBuffer.empty(grid.n_groups).save(draft.path / "replay.h5", grid.hash)
-        return draft.commit(["tail.safetensors", "replay.h5"], grid_hash=grid.hash, missions=[])
+    buffer = ReplayBuffer.empty(network.grid.n_groups)
+    return knowledge.commit_generation(GenerationStore(store), network, buffer, GenerationFacts())
 
 
 def track(n: int, *, speed_mps: float = 20.0, period_s: float = 1.0) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -13,11 +13,13 @@ import torch
 from crash_support import STEPS, environment, run_and_kill, start
 from store_support import make_store, write_flight
 
+from aerial_vpr_cl import files
 from aerial_vpr_cl.cli import main
 from aerial_vpr_cl.errors import Cancelled, StoreError
 from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.knowledge.knowledge import load_knowledge
 from aerial_vpr_cl.knowledge.report import Recalls
-from aerial_vpr_cl.learning.adapt import adapt, load_knowledge
+from aerial_vpr_cl.learning.adapt import adapt
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings, GateSettings
 from aerial_vpr_cl.learning.validation import refusal
 
@@ -55,7 +57,7 @@ def test_a_mission_becomes_the_next_generation_and_its_raw_frames_are_gone(store
     assert not (store / "missions" / "first").exists()
     after = loaded(store)
     assert after.generation.number == 1 and len(after.buffer) == 12
-    assert [mission["name"] for mission in after.generation.facts["missions"]] == ["first"]
+    assert [mission.name for mission in after.generation.facts.missions] == ["first"]
     assert "generation 1" in report.summary() and "12 frames flown, 12 used, 12 kept" in report.summary()
     json.dumps(report.to_dict(), allow_nan=False)
 
@@ -190,6 +192,23 @@ def test_a_full_disk_keeps_everything_as_it_was(store):
     assert "full" in done.stderr
     assert GenerationStore(store).numbers() == [0] and (store / "missions" / "first").is_dir()
     assert not [path for path in (store / "generations").iterdir() if path.name.startswith(".")]
+
+
+def test_too_little_room_for_the_next_generation_is_told_before_anything_is_learnt(store, monkeypatch):
+    monkeypatch.setattr("aerial_vpr_cl.knowledge.knowledge.SPACE_MARGIN_BYTES", 1 << 60)
+    phases = []
+    with pytest.raises(StoreError, match="free some space"):
+        adapt(store, GenerationStore(store).waiting_missions(), QUICK, lambda phase, *_, **__: phases.append(phase))
+    assert phases == ["read"] and (store / "missions" / "first").is_dir()
+
+
+def test_an_update_hashes_every_file_of_a_generation_once(store, monkeypatch):
+    write_flight(store, store / "missions" / "second", 12, name="second")
+    hashed = []
+    monkeypatch.setattr(files, "sha256_of", lambda path, real=files.sha256_of: hashed.append(path) or real(path))
+    adapt(store, GenerationStore(store).waiting_missions(), QUICK)
+    tails = [path.parent.name for path in hashed if path.name == "tail.safetensors"]
+    assert [tails.count(f"00000{number}") for number in range(3)] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("name", ["tail.safetensors", "replay.h5", "manifest.json"])

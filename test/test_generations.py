@@ -13,7 +13,17 @@ from crash_support import commit, names, python, run, start, write_bag
 from aerial_vpr_cl.errors import StoreError
 from aerial_vpr_cl.files import MANIFEST, write_manifest
 from aerial_vpr_cl.knowledge.draft import Generation
+from aerial_vpr_cl.knowledge.facts import GenerationFacts, LearntMission
 from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.knowledge.report import MissionReport
+
+FACTS = GenerationFacts(
+    grid_hash="g",
+    parent=2,
+    missions=(LearntMission("a@1", "a", "VIS", 20, 18), LearntMission("b@2", "b", "IR", 9, 9)),
+    report=MissionReport("b", 3, True, frames=9, used=9, kept=4, refused={"gap": 2}, keep_raw=True),
+    settings={"cycles": 3},
+)
 
 
 @pytest.fixture
@@ -42,7 +52,7 @@ def snapshot(folder: Path) -> dict[str, int]:
 def test_the_newest_generation_holds_its_files_and_facts(store: GenerationStore) -> None:
     assert store.numbers() == [0, 1, 2]
     newest = store.newest(grid_hash="g")
-    assert (newest.number, newest.path.name, newest.facts["grid_hash"]) == (2, "000002", "g")
+    assert (newest.number, newest.path.name, newest.facts.grid_hash) == (2, "000002", "g")
     assert content(store) == "two"
     assert newest == store.open(2)
 
@@ -50,9 +60,9 @@ def test_the_newest_generation_holds_its_files_and_facts(store: GenerationStore)
 def test_commit_returns_what_open_returns(store: GenerationStore) -> None:
     with store.draft() as draft:
         (draft.path / "tail.safetensors").write_bytes(b"three")
-        committed = draft.commit(["tail.safetensors"], learnt_missions=("a", "b"))
+        committed = draft.commit(["tail.safetensors"], FACTS)
     assert committed == store.open(3)
-    assert committed.facts["learnt_missions"] == ["a", "b"]
+    assert committed.facts == FACTS
 
 
 def test_only_listed_files_are_committed(store: GenerationStore) -> None:

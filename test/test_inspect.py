@@ -10,13 +10,15 @@ from synthetic_rasters import write_raster
 from aerial_vpr_cl.cli import main
 from aerial_vpr_cl.commands.inspect import describe
 from aerial_vpr_cl.errors import SettingsError
+from aerial_vpr_cl.knowledge.facts import GenerationFacts
 from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.knowledge.knowledge import commit_generation
 from aerial_vpr_cl.knowledge.map_folder import build_map
 from aerial_vpr_cl.memory import picture
 from aerial_vpr_cl.memory.buffer import Observation, ReplayBuffer
 from aerial_vpr_cl.mission.bag_writer import MissionWriter
 from aerial_vpr_cl.mission.mission import read_mission
-from aerial_vpr_cl.model.checkpoint import save_tail, save_trunk
+from aerial_vpr_cl.model.checkpoint import save_trunk
 from aerial_vpr_cl.model.network import Network, NetworkSettings
 from aerial_vpr_cl.model.weights import RANDOM
 from aerial_vpr_cl.satellite.patches import PatchSettings
@@ -135,10 +137,7 @@ def store(tmp_path):
             if folder.grid.groups[label] == group
         ]
         buffer = buffer.replace_group(group, kept, seen=len(kept))
-    with GenerationStore.create(tmp_path / "store").draft() as draft:
-        save_tail(draft.path / "tail.safetensors", network)
-        buffer.save(draft.path / "replay.h5", folder.grid.hash)
-        draft.commit(["tail.safetensors", "replay.h5"], grid_hash=folder.grid.hash)
+    commit_generation(GenerationStore.create(tmp_path / "store"), network, buffer, GenerationFacts())
     return tmp_path
 
 

@@ -6,12 +6,12 @@ import torch
 from store_support import make_store, write_flight
 
 from aerial_vpr_cl.knowledge.generations import GenerationStore
-from aerial_vpr_cl.learning.adapt import load_knowledge
+from aerial_vpr_cl.knowledge.knowledge import load_knowledge
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings, LearnSettings, ThinningSettings
 from aerial_vpr_cl.learning.loop import Memories, learn
 from aerial_vpr_cl.learning.methods import method_of
 from aerial_vpr_cl.learning.mission_step import learn_mission
-from aerial_vpr_cl.learning.observations import observations_of
+from aerial_vpr_cl.learning.observations import observations_of, views_of
 from aerial_vpr_cl.learning.recipes import recipe_of
 from aerial_vpr_cl.learning.selection import embed, select_replay
 from aerial_vpr_cl.learning.thinning import thin
@@ -37,7 +37,7 @@ def known(ground):
 
 @pytest.fixture
 def flown(ground, known):
-    return observations_of(read_mission(ground[1], known.map.grid), known.map.grid, known.views).observations
+    return observations_of(read_mission(ground[1], known.map.grid), known.map.grid, views_of(known)).observations
 
 
 class PlainTrunk(TrunkOutputs):

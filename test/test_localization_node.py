@@ -27,6 +27,7 @@ from std_msgs.msg import Float64
 from std_srvs.srv import SetBool, Trigger
 from visualization_msgs.msg import Marker, MarkerArray
 
+from aerial_vpr_cl.knowledge.facts import GenerationFacts
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.localization.estimate import LOW_CONFIDENCE, Estimate
@@ -489,7 +490,7 @@ def test_a_new_generation_is_taken_into_use_without_missing_a_frame_and_one_of_a
 
     with GenerationStore(flight.store).draft() as draft:  # learnt on other ground
         (draft.path / "tail.safetensors").write_bytes(b"x")
-        draft.commit(["tail.safetensors"], grid_hash="another")
+        draft.commit(["tail.safetensors"], GenerationFacts(grid_hash="another"))
     level, _, _ = flight.status(lambda values: "grid" in values["store problem"])
     assert level == DiagnosticStatus.WARN
     answer = flight.peer.call(Trigger, f"{flight.name}/reload")

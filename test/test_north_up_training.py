@@ -6,8 +6,8 @@ from store_support import make_map
 
 from aerial_vpr_cl.geo.view_kind import ViewKind
 from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.knowledge.knowledge import network_of
 from aerial_vpr_cl.knowledge.map_folder import open_map
-from aerial_vpr_cl.knowledge.networks import network_of
 from aerial_vpr_cl.learning.augmentation import PAPER, augment
 from aerial_vpr_cl.learning.base_training import train_base
 from aerial_vpr_cl.learning.base_training_settings import BaseTrainingSettings

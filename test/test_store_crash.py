@@ -24,7 +24,7 @@ LEARN = """
         os.write(1, b"learning\\n")
         store.finish_disposal()
         for mission in store.waiting_missions()[: int(sys.argv[3])]:
-            commit(store, mission.name.encode(), dispose=[store.disposable(mission)], learnt=mission.name)
+            commit(store, mission.name.encode(), dispose=[store.disposable(mission)])
             store.dispose(mission)
             os.write(1, b"learnt\\n")
             store.prune()

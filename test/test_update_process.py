@@ -56,10 +56,10 @@ def test_waiting_missions_are_learnt_in_order_and_an_unreadable_one_holds_up_non
     outcome = update(store)
     assert not outcome.success  # not everything was learnt
     assert outcome.generation == store.newest().number == 2
-    assert [entry["name"] for entry in store.newest().facts["missions"]] == ["2026-1", "2026-3"]
+    assert [mission.name for mission in store.newest().facts.missions] == ["2026-1", "2026-3"]
     assert names(store.missions_dir) == ["2026-2"]
     first, second, refused, serving = outcome.message.split(". ")
-    kept = store.open(1).facts["report"]["kept"]
+    kept = store.open(1).facts.report.kept
     assert f"2026-1: learnt as generation 1: 20 frames flown, 20 used, {kept} kept, {20 - kept} deleted" in first
     assert "recall on this flight" in first and "on earlier ones" in second
     assert "not learnt" in refused and "2026-2" in refused and "mission kept" in refused

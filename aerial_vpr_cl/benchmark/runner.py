@@ -165,7 +165,7 @@ def _check_alive(processes: Sequence[Any], running: list[str]) -> None:
         if process.exitcode not in (None, 0):
             raise AerialVprError(
                 f"a worker ended with code {process.exitcode} during {' or '.join(running) or 'its start'} (out of "
-                "memory?); what is finished is kept: run the command again, perhaps with fewer --workers"
+                "memory?); what is finished is kept: start it again, perhaps with fewer workers"
             )
 
 
@@ -195,7 +195,7 @@ def _over_ray(work: WorkFolder, runs: list[Run], progress: Progress) -> None:
     try:
         ray = importlib.import_module("ray")
     except ImportError:
-        raise SettingsError("--ray: Ray is not installed; pip install ray, or use --workers") from None
+        raise SettingsError("Ray is not installed; pip install ray, or use workers of this computer") from None
     ray.init(ignore_reinit_error=True)
     task = ray.remote(num_cpus=work.benchmark.settings.threads)(execute)
     running = [task.remote(work, run) for run in runs]

@@ -31,6 +31,8 @@ from aerial_vpr_cl.benchmark.work_folder import WorkFolder
 from aerial_vpr_cl.errors import SettingsError
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.images import decode_compressed
+from aerial_vpr_cl.knowledge.draft import TAIL_FILE
+from aerial_vpr_cl.knowledge.map_folder import EXEMPLARS_FILE, TRUNK_FILE
 from aerial_vpr_cl.learning.adapt_settings import LearnSettings
 from aerial_vpr_cl.learning.base_training import build_network
 from aerial_vpr_cl.learning.loop import Memories, learn
@@ -74,12 +76,12 @@ class Sues200Folder(WorkFolder):
     def open(self) -> tuple[Course, TrunkOutputs]:
         """What a run needs, loaded."""
         settings = self.benchmark.settings
-        base = load_network(self.store / "trunk.safetensors", self.store / "tail.safetensors", self.grid)
+        base = load_network(self.store / TRUNK_FILE, self.store / TAIL_FILE, self.grid)
         base = base.to(pick_device(settings.base.device))
         course = Course(
             grid=self.grid,
             base=base,
-            memories=Memories(ExemplarMemory.load(self.store / "exemplars.h5", self.grid.hash), None),
+            memories=Memories(ExemplarMemory.load(self.store / EXEMPLARS_FILE, self.grid.hash), None),
             sequence=tuple(self.read(name, held_out=False) for name in self.roles[0]),
             held_out=(),
             learn=settings.learn,
@@ -106,7 +108,7 @@ class Sues200Folder(WorkFolder):
         """The flights are part of the data set."""
 
     def _make_base(self, progress: Progress) -> None:
-        if (self.store / "tail.safetensors").exists():  # written last
+        if (self.store / TAIL_FILE).exists():  # written last
             return
         shutil.rmtree(self.store, ignore_errors=True)
         self.store.mkdir(parents=True)
@@ -130,9 +132,9 @@ class Sues200Folder(WorkFolder):
         memories = Memories(exemplars, None)
         with TrunkOutputs.private(network, capacity_bytes=how.cache_mb << 20, folder=self.path) as trunk:
             learn(network, satellite, memories, method_of("ft_ex"), recipe, how, trunk, progress)
-        exemplars.save(self.store / "exemplars.h5", self.grid.hash)
-        save_trunk(self.store / "trunk.safetensors", network)
-        save_tail(self.store / "tail.safetensors", network)
+        exemplars.save(self.store / EXEMPLARS_FILE, self.grid.hash)
+        save_trunk(self.store / TRUNK_FILE, network)
+        save_tail(self.store / TAIL_FILE, network)
 
     @cached_property
     def _altitudes(self) -> dict[str, AltitudeMission]:

@@ -16,10 +16,10 @@ from aerial_vpr_cl.benchmark.protocol import Course, FlownMission, read_flown
 from aerial_vpr_cl.benchmark.settings import Benchmark
 from aerial_vpr_cl.errors import SettingsError
 from aerial_vpr_cl.files import replace_file
+from aerial_vpr_cl.knowledge.draft import TAIL_FILE
 from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.knowledge.knowledge import load_knowledge
 from aerial_vpr_cl.knowledge.map_folder import MapFolder, build_map, open_map
-from aerial_vpr_cl.knowledge.networks import TAIL_FILE
-from aerial_vpr_cl.learning.adapt import load_knowledge
 from aerial_vpr_cl.learning.base_training import train_base
 from aerial_vpr_cl.learning.loop import Memories
 from aerial_vpr_cl.learning.trunk_outputs import TrunkOutputs, whole_image
@@ -137,7 +137,7 @@ class WorkFolder:
         path, digest = self.path / "benchmark.json", self.benchmark.settings.digest()
         if path.exists() and json.loads(path.read_text())["digest"] != digest:
             raise SettingsError(
-                f"{self.path}: holds results of other settings (missions, map, base or learn); give another --out, or "
+                f"{self.path}: holds results of other settings (missions, map, base or learn); use another folder, or "
                 "delete the folder"
             )
         replace_file(path, json.dumps({"digest": digest}).encode())

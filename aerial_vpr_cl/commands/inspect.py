@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.errors import SettingsError
+from aerial_vpr_cl.knowledge.draft import REPLAY_FILE
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import MapFolder, open_map
 from aerial_vpr_cl.memory.buffer import ReplayBuffer
@@ -40,7 +41,7 @@ def run(args: argparse.Namespace) -> None:
     if bool(args.retained) != bool(args.mission):
         raise SettingsError("--retained and --mission belong together: the picture needs the frames that were not kept")
     folder = open_map(args.store)
-    path = args.buffer or GenerationStore(args.store).newest(grid_hash=folder.grid.hash).path / "replay.h5"
+    path = args.buffer or GenerationStore(args.store).newest(grid_hash=folder.grid.hash).path / REPLAY_FILE
     buffer = ReplayBuffer.load(path, folder.grid.hash)
     print(f"{path}\n{describe(buffer)}")
     if args.sheet:
@@ -87,7 +88,7 @@ def trunk_features(store: Path, folder: MapFolder, missions: Sequence[Mission]) 
     """(n, d) mean over the trunk's outputs for every frame of each mission: the trunk is frozen for life."""
     import torch  # takes seconds to import, and the tables do not need it
 
-    from aerial_vpr_cl.knowledge.networks import network_of
+    from aerial_vpr_cl.knowledge.knowledge import network_of
 
     generation = GenerationStore(store).newest(grid_hash=folder.grid.hash)
     network = network_of(folder, generation)

@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> None:
     """Train, and print what came out."""
     generation = train_base(args.store, from_arguments(args, BaseTrainingSettings, args.settings), ProgressBar())
     if generation is not None:
-        recall = generation.facts["held_out_recall"]
+        recall = generation.facts.held_out_recall
         print(
             f"generation {generation.number}: {recall:.1%} of held-out views placed within 1.5 cells; {generation.path}"
         )

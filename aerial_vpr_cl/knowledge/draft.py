@@ -8,26 +8,45 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aerial_vpr_cl.files import fsync_directory, write_manifest
+from aerial_vpr_cl.errors import StoreError
+from aerial_vpr_cl.files import MANIFEST, fsync_directory, write_manifest
 from aerial_vpr_cl.knowledge.disposal import DisposableMission
+from aerial_vpr_cl.knowledge.facts import GenerationFacts
 from aerial_vpr_cl.knowledge.failpoints import failpoint
 
 DRAFT_PREFIX = ".draft-"
 
 
+TAIL_FILE, REPLAY_FILE = "tail.safetensors", "replay.h5"
+"""What a generation consists of: all that learns of the network, and the replay buffer."""
+
+METHOD_FILE = "method.safetensors"
+"""What its method has learnt beside the network; most methods learn nothing else and have no such file."""
+
+
 @dataclass(frozen=True)
 class Generation:
-    """One committed generation, intact when it was opened: the folder of its files, and the facts of its manifest."""
+    """One committed generation, intact when it was opened: the folder of its files, and what its manifest says."""
 
     number: int
     path: Path
-    facts: dict[str, Any]
+    facts: GenerationFacts
+    noted: tuple[Any, ...] = ()  # missions to be deleted after the commit, as the manifest has them
 
     @classmethod
     def of_manifest(cls, path: Path, manifest: dict[str, Any]) -> Generation:
         """The generation that a manifest in `path` describes."""
-        facts = {name: value for name, value in manifest.items() if name not in ("files", "sha256")}
-        return cls(manifest["generation"], path, facts)
+        try:
+            facts = GenerationFacts.from_dict(manifest)
+        except StoreError as error:
+            raise StoreError(f"{path / MANIFEST}: {error}") from None
+        return cls(manifest["generation"], path, facts, tuple(manifest.get("dispose", ())))
+
+    @property
+    def disposable(self) -> list[DisposableMission]:
+        """The missions it was committed with, to be deleted; StoreError if the manifest names something else."""
+        root = self.path.parents[1].resolve()
+        return [DisposableMission.from_dict(values, root) for values in self.noted]
 
 
 class Draft:
@@ -38,7 +57,13 @@ class Draft:
         self.number = number
         self._root = root
 
-    def commit(self, files: Iterable[str], *, dispose: Iterable[DisposableMission] = (), **facts: Any) -> Generation:
+    def commit(
+        self,
+        files: Iterable[str] = (TAIL_FILE, REPLAY_FILE),
+        facts: GenerationFacts | None = None,
+        *,
+        dispose: Iterable[DisposableMission] = (),
+    ) -> Generation:
         """Make the named files of the folder the next generation; when this returns, it is durable.
 
         `dispose` are the missions it learnt whose raw frames may be deleted from now on.
@@ -49,7 +74,8 @@ class Draft:
                 shutil.rmtree(child) if child.is_dir() and not child.is_symlink() else child.unlink()
         failpoint("commit.files_written")
         marks = [mission.to_dict(self._root) for mission in dispose]
-        manifest = write_manifest(self.path, files, generation=self.number, dispose=marks, **facts)
+        said = (facts or GenerationFacts()).to_dict()
+        manifest = write_manifest(self.path, files, generation=self.number, dispose=marks, **said)
         failpoint("commit.manifest_written")
         self.path = self.path.rename(self.path.with_name(folder_name(self.number)))
         failpoint("commit.renamed")

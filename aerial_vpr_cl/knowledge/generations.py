@@ -55,6 +55,7 @@ class GenerationStore:
         self.generations_dir = self.root / "generations"
         self.missions_dir = self.root / "missions"
         self._lock = LearnerLock(self.root / "lock")
+        self._verified: dict[int, Generation] = {}  # while the lock is held: nobody else may change them then
 
     @classmethod
     def create(cls, root: Path) -> GenerationStore:
@@ -76,10 +77,15 @@ class GenerationStore:
         path = self._path(number)
         if not path.is_dir():
             raise StoreError(f"{path}: no such generation; there are {self.numbers()}")
-        manifest = verify_manifest(path)
-        if manifest.get("generation") != number:
-            raise StoreError(f"{path}: damaged, it was committed as generation {manifest.get('generation')}")
-        return Generation.of_manifest(path, manifest)
+        if number not in self._verified:
+            manifest = verify_manifest(path)
+            if manifest.get("generation") != number:
+                raise StoreError(f"{path}: damaged, it was committed as generation {manifest.get('generation')}")
+            generation = Generation.of_manifest(path, manifest)
+            if not self._lock.is_held:
+                return generation
+            self._verified[number] = generation
+        return self._verified[number]
 
     def newest(self, *, grid_hash: str | None = None) -> Generation:
         """The newest intact generation; damaged ones are passed over loudly.
@@ -87,7 +93,7 @@ class GenerationStore:
         With `grid_hash` it must be of that grid: another grid is no damage, so there is no falling back from it.
         """
         generation = self._intact()[0]
-        found = generation.facts.get("grid_hash")
+        found = generation.facts.grid_hash
         if grid_hash is not None and found != grid_hash:
             raise StoreError(
                 f"{generation.path}: learnt on grid {found}, but the map has grid {grid_hash}; "
@@ -107,10 +113,16 @@ class GenerationStore:
     def learner_lock(self) -> Iterator[None]:
         """Be the only learner; what a killed one left unfinished is cleaned first. May be nested in one thread."""
         with self._lock.hold() as outermost:
-            if outermost:
-                self._refuse_links()
-                self._remove_unfinished()
-            yield
+            if not outermost:
+                yield
+                return
+            self._verified.clear()
+            self._refuse_links()
+            self._remove_unfinished()
+            try:
+                yield
+            finally:
+                self._verified.clear()
 
     @contextmanager
     def draft(self, bytes_needed: int | None = None) -> Iterator[Draft]:
@@ -120,7 +132,7 @@ class GenerationStore:
         """
         with self.learner_lock():
             self.generations_dir.mkdir(exist_ok=True)
-            self._require_space(self._largest() if bytes_needed is None else bytes_needed)
+            self.require_space(self._largest() if bytes_needed is None else bytes_needed)
             path = self.generations_dir / f"{DRAFT_PREFIX}{uuid.uuid4().hex[:12]}"
             try:
                 with full_disk_explained(path):
@@ -129,6 +141,15 @@ class GenerationStore:
                     yield Draft(path, number, self.root.resolve())
             finally:
                 shutil.rmtree(path, ignore_errors=True)
+
+    def require_space(self, needed: int) -> None:
+        """StoreError unless so many bytes are free for the next generation."""
+        free = shutil.disk_usage(self.generations_dir if self.generations_dir.is_dir() else self.root).free
+        if free < needed:
+            raise StoreError(
+                f"{self.root}: the next generation needs {needed / 1e6:.1f} MB and {free / 1e6:.1f} MB are free; "
+                "free some space on this disk"
+            )
 
     def rollback(self) -> Generation:
         """Withdraw the newest intact generation, and damaged ones above it; returns the one that counts now."""
@@ -251,9 +272,9 @@ class GenerationStore:
         for number in self.numbers():
             if number <= newest.number:
                 try:
-                    manifest = newest.facts if number == newest.number else read_manifest(self._path(number))
-                    noted = manifest.get("dispose", [])
-                    marks += [DisposableMission.from_dict(values, self.root.resolve()) for values in noted]
+                    path = self._path(number)
+                    found = newest if number == newest.number else Generation.of_manifest(path, read_manifest(path))
+                    marks += found.disposable
                 except StoreError as error:  # its missions stay: better learnt twice than never
                     logger.debug("%s", error)
         return marks
@@ -284,11 +305,3 @@ class GenerationStore:
             for number in self.numbers()
         ]
         return max(sizes, default=0)
-
-    def _require_space(self, needed: int) -> None:
-        free = shutil.disk_usage(self.generations_dir).free
-        if free < needed:
-            raise StoreError(
-                f"{self.root}: the next generation needs {needed / 1e6:.1f} MB and {free / 1e6:.1f} MB are free; "
-                "free some space on this disk"
-            )

@@ -32,6 +32,11 @@ class LearnerLock:
         self.path = path
         self._holder: tuple[int, int] | None = None  # process and thread
 
+    @property
+    def is_held(self) -> bool:
+        """Whether this very thread holds it."""
+        return self._holder == (os.getpid(), threading.get_ident())
+
     @contextmanager
     def hold(self) -> Iterator[bool]:
         """Hold the lock; yields whether this is the outermost hold. StoreError at once when another learner has it."""

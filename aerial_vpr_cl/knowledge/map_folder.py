@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from aerial_vpr_cl.files import (
 from aerial_vpr_cl.geo.grid import NO_CLASS, Grid
 from aerial_vpr_cl.geo.terrain import Terrain
 from aerial_vpr_cl.geo.view_kind import AS_SEEN
+from aerial_vpr_cl.knowledge.facts import MapFacts
 from aerial_vpr_cl.progress import Progress, silent
 from aerial_vpr_cl.satellite.map_file import MAP_FILE, store_raster
 from aerial_vpr_cl.satellite.patches import PatchSettings, PatchTable, lay_patches
@@ -34,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 MAP_FOLDER = "map"
 GRID_FILE = "grid.json"
+TRUNK_FILE, EXEMPLARS_FILE = "trunk.safetensors", "exemplars.h5"
+"""What base training adds: the frozen part of the network, and the exemplar memory."""
 OWN_PREFIXES = ("map.", TEMPORARY_PREFIX)
 """First letters of the raster's files and of leftovers; everything else in the folder was learnt from the map."""
 
@@ -45,19 +48,20 @@ class MapFolder:
     path: Path
     grid: Grid
     settings: PatchSettings
-    facts: dict[str, Any]  # of the manifest
+    facts: MapFacts
     memory_budget_mb: int = 2048
+    opened: SatelliteMap | None = None  # where it is open already: a large raster is not read twice
+    laid: PatchTable | None = None
 
     @cached_property
     def satellite(self) -> SatelliteMap:
         """The raster, seen exactly as it was when the map was built."""
-        value_range = self.facts["value_range"]
-        return SatelliteMap.open(
+        return self.opened or SatelliteMap.open(
             self.path / MAP_FILE,
             epsg=self.grid.epsg,
-            bands=self.facts["bands"],
+            bands=self.facts.bands,
             memory_budget_mb=self.memory_budget_mb,
-            value_range=tuple((low, high) for low, high in value_range) if value_range else None,
+            value_range=self.facts.value_range,
         )
 
     @cached_property
@@ -68,6 +72,8 @@ class MapFolder:
     @cached_property
     def patches(self) -> PatchTable:
         """The virtual satellite patches, labelled with the classes of the stored grid."""
+        if self.laid is not None:
+            return self.laid
         grid, table = lay_patches(self.satellite, self.settings)
         if grid.hash == self.grid.hash:
             return table
@@ -119,9 +125,7 @@ def build_map(
     files, stored_bands = store_raster(raster, folder, satellite.bands, link=link, progress=progress)
     replace_file(folder / GRID_FILE, json.dumps(grid.to_dict()).encode())
     write_manifest(folder, [GRID_FILE, *files], bands=stored_bands, **facts)
-    built = open_map(store)
-    built.__dict__.update(satellite=satellite, patches=patches)  # a large raster is not read twice
-    return built
+    return replace(open_map(store), opened=satellite, laid=patches)
 
 
 def add_terrain(store: Path, dem: str | Path, offset_m: float = 0.0) -> Terrain:
@@ -144,9 +148,12 @@ def open_map(store: Path, *, memory_budget_mb: int = 2048) -> MapFolder:
     grid = Grid.from_dict(json.loads((folder / GRID_FILE).read_text()))
     if grid.hash != manifest["grid_hash"]:
         raise MapError(f"{folder / GRID_FILE}: its grid is not the one of the manifest; build the map again")
-    facts = {name: value for name, value in manifest.items() if name not in ("files", "sha256", "format")}
+    try:
+        facts = MapFacts.from_dict(manifest)
+    except StoreError as error:
+        raise MapError(f"{folder / MANIFEST}: {error}; build the map again") from None
     # Maps that were built before there was a choice are as the paper has them.
-    settings = load_settings(PatchSettings, {"view": AS_SEEN, **facts["settings"]})
+    settings = load_settings(PatchSettings, {"view": AS_SEEN, **manifest["settings"]})
     return MapFolder(folder, grid, settings, facts, memory_budget_mb)
 
 
@@ -174,7 +181,7 @@ def _relist(folder: Path, names: set[str]) -> None:
 def _holds_already(folder: Path, facts: dict[str, Any]) -> bool:
     """Whether the folder holds this very map, whole; MapError where it must not be replaced."""
     manifest = read_manifest(folder)
-    remedy = "choose another --out, or delete the store if nothing in it is needed"
+    remedy = "build it into another store, or delete this one if nothing in it is needed"
     if manifest["grid_hash"] != facts["grid_hash"]:
         raise MapError(
             f"{folder}: holds the grid {manifest['grid_hash'][:12]}…, this raster and these settings give "

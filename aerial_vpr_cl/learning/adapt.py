@@ -8,73 +8,30 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
 
 from aerial_vpr_cl.errors import MissionError, StoreError
-from aerial_vpr_cl.knowledge.disposal import DisposableMission
-from aerial_vpr_cl.knowledge.generations import Generation, GenerationStore
-from aerial_vpr_cl.knowledge.map_folder import MapFolder, open_map
-from aerial_vpr_cl.knowledge.networks import network_of
+from aerial_vpr_cl.knowledge.facts import GenerationFacts, LearntMission
+from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.knowledge.knowledge import commit_generation, load_knowledge
 from aerial_vpr_cl.knowledge.report import MissionReport
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.learning.loop import Memories
-from aerial_vpr_cl.learning.mission_step import MissionResult, learn_mission
-from aerial_vpr_cl.learning.observations import observations_of
+from aerial_vpr_cl.learning.mission_step import learn_mission
+from aerial_vpr_cl.learning.observations import observations_of, views_of
 from aerial_vpr_cl.learning.thinning import thin
 from aerial_vpr_cl.learning.trunk_outputs import TrunkOutputs
-from aerial_vpr_cl.localization.view import ViewSettings
-from aerial_vpr_cl.memory.buffer import ReplayBuffer
+from aerial_vpr_cl.memory.buffer import Observation
 from aerial_vpr_cl.mission.course import with_course_heading
 from aerial_vpr_cl.mission.mission import Mission, read_mission
-from aerial_vpr_cl.model.checkpoint import save_tail
 from aerial_vpr_cl.model.devices import pick_device
-from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.progress import Progress, silent
-from aerial_vpr_cl.satellite.exemplars import ExemplarMemory
 
 log = logging.getLogger(__name__)
-
-SPACE_MARGIN_BYTES = 64 << 20
-METHOD_FILE = "method.safetensors"
-"""In a generation: what its method has learnt beside the network; most methods learn nothing else."""
-
-
-@dataclass(frozen=True)
-class Knowledge:
-    """All that a generation and its map say, loaded."""
-
-    generation: Generation
-    map: MapFolder
-    network: Network
-    buffer: ReplayBuffer
-    exemplars: ExemplarMemory
-    method_state: Mapping[str, torch.Tensor]  # what the method that learnt it takes along
-
-    @property
-    def views(self) -> ViewSettings:
-        """What the network is shown."""
-        settings = self.map.settings
-        return ViewSettings(settings.view, settings.footprint_m, self.network.input_size)
-
-
-def load_knowledge(store: GenerationStore, device: torch.device) -> Knowledge:
-    """The newest sound generation with its map; every file is checked on the way."""
-    folder = open_map(store.root)
-    generation = store.newest(grid_hash=folder.grid.hash)
-    state = generation.path / METHOD_FILE
-    return Knowledge(
-        generation=generation,
-        map=folder,
-        network=network_of(folder, generation, device=device),
-        buffer=ReplayBuffer.load(generation.path / "replay.h5", folder.grid.hash),
-        exemplars=ExemplarMemory.load(folder.path / "exemplars.h5", folder.grid.hash),
-        method_state=load_file(state, device=str(device)) if state.exists() else {},
-    )
 
 
 def adapt(
@@ -131,7 +88,7 @@ def adapt_to_mission(
         fix_topic=settings.fix_topic or None,
         terrain=known.map.terrain,
     )
-    history = known.generation.facts.get("missions", [])
+    history = known.generation.facts.missions
     report = MissionReport(
         mission.name,
         known.generation.number,
@@ -140,14 +97,15 @@ def adapt_to_mission(
         refused=mission.refused,
         keep_raw=settings.keep_raw,
     )
-    if any(entry["id"] == identity_of(mission) for entry in history):
+    if any(learnt.id == identity_of(mission) for learnt in history):
         log.warning("%s was learnt before and is not learnt again", mission.name)
         return report
 
-    observations, refused = observations_of(with_course_heading(mission), grid, known.views)
+    observations, refused = observations_of(with_course_heading(mission), grid, views_of(known))
     used = thin(observations, settings)
+    store.require_space(known.bytes_of_next(_most_bytes_kept(used, settings.budget * grid.n_groups)))
     memories = Memories(known.exemplars, known.map.satellite)
-    past = [entry["name"] for entry in history]
+    past = [learnt.name for learnt in history]
     capacity = settings.cache_mb << 20
     with TrunkOutputs.private(known.network, capacity_bytes=capacity, folder=store.generations_dir) as trunk:
         result = learn_mission(
@@ -170,14 +128,18 @@ def adapt_to_mission(
         return replace(report, committed=False, reason=result.refusal, seconds=time.monotonic() - start)
 
     report = replace(report, kept=sum(kept.mission == mission.name for kept in result.buffer))
-    entry = {
-        "id": identity_of(mission),
-        "name": mission.name,
-        "modality": mission.modality,
-        "frames": report.frames,
-        "used": report.used,
-    }
-    generation = _commit(store, known, result, [*history, entry], mark, settings, report)
+    learnt = LearntMission(identity_of(mission), mission.name, mission.modality, report.frames, report.used)
+    generation = commit_generation(
+        store,
+        result.network,
+        result.buffer,
+        GenerationFacts(
+            parent=known.generation.number, missions=(*history, learnt), report=report, settings=asdict(settings)
+        ),
+        method_state=result.method_state,
+        dispose=[mark] if mark is not None else [],
+        bytes_needed=replace(known, buffer=result.buffer).bytes_of_next(),
+    )
     if mark is not None:
         try:
             store.dispose(path)
@@ -194,28 +156,6 @@ def identity_of(mission: Mission) -> str:
     return f"{mission.name}@{mission.frames[0].stamp_ns}"
 
 
-def _commit(
-    store: GenerationStore,
-    known: Knowledge,
-    result: MissionResult,
-    missions: list[dict[str, object]],
-    mark: DisposableMission | None,
-    settings: AdaptSettings,
-    report: MissionReport,
-) -> Generation:
-    tail_bytes = (known.generation.path / "tail.safetensors").stat().st_size
-    needed = tail_bytes + result.buffer.n_bytes + SPACE_MARGIN_BYTES
-    with store.draft(bytes_needed=needed) as draft:
-        save_tail(draft.path / "tail.safetensors", result.network)
-        result.buffer.save(draft.path / "replay.h5", known.map.grid.hash)
-        if result.method_state:
-            save_file({name: value.cpu() for name, value in result.method_state.items()}, draft.path / METHOD_FILE)
-        return draft.commit(
-            ["tail.safetensors", "replay.h5", *([METHOD_FILE] if result.method_state else [])],
-            grid_hash=known.map.grid.hash,
-            dispose=[mark] if mark is not None else [],
-            parent=known.generation.number,
-            missions=missions,
-            settings=asdict(settings),
-            report=report.to_dict(),
-        )
+def _most_bytes_kept(observations: Sequence[Observation], places: int) -> int:
+    """By how much the replay buffer grows at most: its largest images, as many as it has places."""
+    return sum(sorted((observation.n_bytes for observation in observations), reverse=True)[:places])

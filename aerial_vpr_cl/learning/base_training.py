@@ -14,15 +14,18 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from aerial_vpr_cl.errors import SettingsError, StoreError
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.geo.view_kind import PAPER_VIEW, ViewKind
+from aerial_vpr_cl.knowledge.facts import GenerationFacts
 from aerial_vpr_cl.knowledge.failpoints import failpoint
 from aerial_vpr_cl.knowledge.generations import Generation, GenerationStore
-from aerial_vpr_cl.knowledge.map_folder import MapFolder, add_files, open_map, remove_files
+from aerial_vpr_cl.knowledge.knowledge import add_to_map, commit_generation
+from aerial_vpr_cl.knowledge.map_folder import MapFolder, open_map
 from aerial_vpr_cl.learning.augmentation import AUGMENTATIONS
 from aerial_vpr_cl.learning.base_training_settings import WHEN_TO_STOP, BaseTrainingSettings
 from aerial_vpr_cl.learning.calibration import in_other_looks, scores_of
@@ -34,16 +37,14 @@ from aerial_vpr_cl.learning.training_state import TrainingState
 from aerial_vpr_cl.learning.validation import recall_near
 from aerial_vpr_cl.learning.weight_mean import WeightMean
 from aerial_vpr_cl.memory.buffer import ReplayBuffer
-from aerial_vpr_cl.model.checkpoint import save_tail, save_trunk
+from aerial_vpr_cl.model.batches import in_batches
 from aerial_vpr_cl.model.devices import pick_device
 from aerial_vpr_cl.model.network import Network, NetworkSettings
-from aerial_vpr_cl.progress import Progress, silent, track
+from aerial_vpr_cl.progress import Progress, silent
 from aerial_vpr_cl.satellite.exemplars import ExemplarMemory
 from aerial_vpr_cl.satellite.herding import herd
 
 log = logging.getLogger(__name__)
-
-BATCH_AT_INFERENCE = 32
 
 
 class _MeanLoss(nn.Module):
@@ -74,7 +75,7 @@ def train_base(store_path: Path, settings: BaseTrainingSettings, progress: Progr
     if (settings.batch or recipe.batch) % world:
         raise SettingsError(
             f"{settings.batch or recipe.batch} patches a step cannot be shared out evenly to {world} processes; "
-            "choose another --batch"
+            "choose another batch"
         )
     if rank > 0:
         _train(network, folder, recipe, settings, silent, rank, world)
@@ -86,16 +87,9 @@ def train_base(store_path: Path, settings: BaseTrainingSettings, progress: Progr
         recall = recall_near(folder.grid, scores_of(network, held_out.images), held_out.positions)
         log.info("held-out recall %.3f, temperature %.3f", recall, temperature)
         _keep_trunk_and_exemplars(folder, network, settings, progress)
-        with store.draft() as draft:
-            save_tail(draft.path / "tail.safetensors", network)
-            ReplayBuffer.empty(folder.grid.n_groups).save(draft.path / "replay.h5", folder.grid.hash)
-            generation = draft.commit(
-                ["tail.safetensors", "replay.h5"],
-                grid_hash=folder.grid.hash,
-                held_out_recall=recall,
-                settings=asdict(settings),
-                missions=[],
-            )
+        buffer = ReplayBuffer.empty(folder.grid.n_groups)
+        facts = GenerationFacts(held_out_recall=recall, settings=asdict(settings))
+        generation = commit_generation(store, network, buffer, facts)
         TrainingState.file_in(store_path).unlink(missing_ok=True)
         return generation
 
@@ -189,25 +183,22 @@ def _keep_trunk_and_exemplars(
     folder: MapFolder, network: Network, settings: BaseTrainingSettings, progress: Progress
 ) -> None:
     """What belongs to the map and never changes again: the trunk, and the exemplars chosen by herding."""
-    remove_files(folder.path.parent, ["trunk.safetensors", "exemplars.h5"])  # of a run killed before its commit
-    save_trunk(folder.path / "trunk.safetensors", network)
     patches = folder.patches
     rng = np.random.default_rng([settings.seed, 1])
     rows = _candidates(patches.labels, settings.exemplar_candidates, rng)
-    features = []
-    parts = [rows[i : i + BATCH_AT_INFERENCE] for i in range(0, len(rows), BATCH_AT_INFERENCE)]
-    with torch.inference_mode():
-        for part in track(parts, progress, "exemplars"):
-            images, _ = folder.satellite.read_patches(
-                patches.centres[part], patches.angles_deg[part], patches.footprint_m, network.input_size
-            )
-            features.append(network.features(network.preprocess(images)).cpu().numpy())
-    chosen = rows[herd(np.concatenate(features), patches.labels[rows], settings.exemplars)]
+
+    def features_of(part: NDArray[np.int64]) -> tuple[Tensor]:
+        images, _ = folder.satellite.read_patches(
+            patches.centres[part], patches.angles_deg[part], patches.footprint_m, network.input_size
+        )
+        return (network.features(network.preprocess(images)),)
+
+    (features,) = in_batches(features_of, rows, progress=progress, phase="exemplars")
+    chosen = rows[herd(features, patches.labels[rows], settings.exemplars)]
     memory = ExemplarMemory.choose(
         patches, chosen, images_from=folder.satellite if settings.carry_pixels else None, size_px=network.input_size
     )
-    memory.save(folder.path / "exemplars.h5", folder.grid.hash)
-    add_files(folder.path.parent, ["trunk.safetensors", "exemplars.h5"])
+    add_to_map(folder, network, memory)
 
 
 def _candidates(labels: np.ndarray, per_class: int, rng: np.random.Generator) -> np.ndarray:

@@ -12,6 +12,7 @@ from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.geo.grid import NO_CLASS, Grid
 from aerial_vpr_cl.geo.view_kind import AS_SEEN
 from aerial_vpr_cl.images import encode_jpeg
+from aerial_vpr_cl.knowledge.knowledge import Knowledge
 from aerial_vpr_cl.localization.estimate import Rejection
 from aerial_vpr_cl.localization.view import ViewSettings, make_view
 from aerial_vpr_cl.memory.buffer import Observation
@@ -30,6 +31,12 @@ class Observed(NamedTuple):
 
     observations: list[Observation]
     refused: dict[str, int]
+
+
+def views_of(known: Knowledge) -> ViewSettings:
+    """What the network of a generation is shown."""
+    settings = known.map.settings
+    return ViewSettings(settings.view, settings.footprint_m, known.network.input_size)
 
 
 def observations_of(mission: Mission, grid: Grid, views: ViewSettings) -> Observed:

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 import aerial_vpr_cl
 from aerial_vpr_cl.errors import StoreError
-from aerial_vpr_cl.knowledge.disposal import DisposableMission
 from aerial_vpr_cl.knowledge.generations import Generation, GenerationStore
 from aerial_vpr_cl.knowledge.report import MissionReport
 from aerial_vpr_cl.learning.update_process import UpdateLimits
@@ -168,8 +167,8 @@ class RunningUpdate:
         serving = self._store.newest()
         reports = list(self._reports)
         known = max((report.generation for report in reports), default=self._before)
-        if serving.number > known and serving.facts.get("report"):
-            reports.append(self._untold_report(serving))
+        if serving.number > known and serving.facts.report:
+            reports.append(self._untold_report(serving, serving.facts.report))
         told = [report.summary() for report in sorted(reports, key=lambda report: not report.committed)]
         event = self._end["event"] if self._end else ""
         if event == "done" and not told:
@@ -184,15 +183,13 @@ class RunningUpdate:
         words = f"{'. '.join(told)}. Generation {serving.number} serves."
         return Outcome(success, words, serving.number, cancelled=self._cancelled and not success)
 
-    def _untold_report(self, generation: Generation) -> MissionReport:
+    def _untold_report(self, generation: Generation, report: MissionReport) -> MissionReport:
         """The report that a generation was committed with, when its learner ended before it could tell."""
-        root = self._store.root.resolve()
-        marks = [DisposableMission.from_dict(values, root) for values in generation.facts.get("dispose", [])]
+        marks = generation.disposable
         if marks:
             with suppress(StoreError):
                 self._store.finish_disposal()
         is_kept = not marks or any(mark.path.exists() for mark in marks)
-        report = MissionReport.from_dict(generation.facts["report"])
         return replace(report, generation=generation.number, keep_raw=is_kept)
 
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.knowledge.draft import Generation
 from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.knowledge.knowledge import network_of
 from aerial_vpr_cl.knowledge.map_folder import open_map
-from aerial_vpr_cl.knowledge.networks import network_of
 from aerial_vpr_cl.localization.estimate import BLANK_IMAGE, LOW_CONFIDENCE, Estimate, Estimator, Rejection
 from aerial_vpr_cl.localization.image_faults import is_blank
 from aerial_vpr_cl.localization.turned_views import CellAnswer, turned_images, turns_to_try

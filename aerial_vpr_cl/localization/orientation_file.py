@@ -68,8 +68,7 @@ def make_orientation(rasters: Sequence[SatelliteMap], progress: Progress = silen
 
 def _key(folder: MapFolder) -> str:
     """Changes with everything the channel depends on."""
-    facts = {name: folder.facts.get(name) for name in ("source", "bands", "value_range")}
-    text = json.dumps([FORMAT, folder.grid.epsg, facts], sort_keys=True)
+    text = json.dumps([FORMAT, folder.grid.epsg, dataclasses.asdict(folder.facts)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -1,0 +1,90 @@
+"""What the manifests of a map and of a generation say beside the sizes and hashes of their files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from aerial_vpr_cl.errors import StoreError
+from aerial_vpr_cl.knowledge.report import MissionReport
+
+
+@dataclass(frozen=True)
+class LearntMission:
+    """A mission that a generation has learnt, or one before it."""
+
+    id: str  # what tells one flight from another
+    name: str
+    modality: str
+    frames: int  # with a position worth learning from
+    used: int
+
+
+@dataclass(frozen=True)
+class GenerationFacts:
+    """What a generation knows of itself. Values of other versions of this software are left out in reading."""
+
+    grid_hash: str = ""
+    parent: int | None = None  # the generation it was adapted from; None: base training
+    missions: tuple[LearntMission, ...] = ()  # oldest first
+    held_out_recall: float | None = None  # of base training
+    report: MissionReport | None = None  # of its adaptation
+    settings: Mapping[str, Any] = field(default_factory=dict)  # how it was learnt, for the record
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for a manifest."""
+        return {
+            "grid_hash": self.grid_hash,
+            "parent": self.parent,
+            "missions": [asdict(mission) for mission in self.missions],
+            "held_out_recall": self.held_out_recall,
+            "report": self.report.to_dict() if self.report else None,
+            "settings": dict(self.settings),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> GenerationFacts:
+        """The facts that `to_dict` wrote; StoreError for what cannot be understood."""
+        try:
+            return cls(
+                grid_hash=values.get("grid_hash", ""),
+                parent=values.get("parent"),
+                missions=tuple(LearntMission(**mission) for mission in values.get("missions", ())),
+                held_out_recall=values.get("held_out_recall"),
+                report=MissionReport.from_dict(values["report"]) if values.get("report") else None,
+                settings=dict(values.get("settings", {})),
+            )
+        except (TypeError, ValueError, AttributeError) as error:
+            raise StoreError(f"the facts of the manifest are not understood: {error}") from None
+
+
+@dataclass(frozen=True)
+class MapSource:
+    """Where the raster of a map came from."""
+
+    name: str
+    sha256: str | None  # None: no local file
+    bands: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class MapFacts:
+    """How the raster of a map is to be read, so that it looks as it did when the map was built."""
+
+    bands: tuple[int, ...]
+    value_range: tuple[tuple[float, float], ...] | None
+    source: MapSource
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> MapFacts:
+        """The facts in the manifest of a map; StoreError for what cannot be understood."""
+        try:
+            source, ranges = values["source"], values["value_range"]
+            return cls(
+                bands=tuple(values["bands"]),
+                value_range=tuple((float(low), float(high)) for low, high in ranges) if ranges else None,
+                source=MapSource(source["name"], source["sha256"], tuple(source["bands"])),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreError(f"the facts of the manifest are not understood: {error!r}") from None
