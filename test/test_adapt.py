@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from crash_support import STEPS, environment, run_and_kill, start
-from store_support import make_store, write_flight
+from store_support import jpeg, make_store, write_flight
 
 from aerial_vpr_cl import files
 from aerial_vpr_cl.cli import main
@@ -22,6 +22,8 @@ from aerial_vpr_cl.knowledge.report import Recalls
 from aerial_vpr_cl.learning.adapt import adapt
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings, GateSettings
 from aerial_vpr_cl.learning.validation import refusal
+from aerial_vpr_cl.mission.bag_writer import MissionWriter
+from aerial_vpr_cl.mission.mission import read_mission
 
 QUICK = AdaptSettings(cycles=1, views=1, gate_margin=1.0, gate_samples=8, threads=1)
 OPTIONS = ["--cycles", "1", "--views", "1", "--gate-margin", "1.0", "--gate-samples", "8", "--threads", "1"]
@@ -157,6 +159,20 @@ def test_a_mission_without_usable_frames_is_refused_and_kept_and_does_not_hold_u
     ]
     assert "blind" in reports[0].reason and "link" in reports[2].reason
     assert blind.is_dir() and linked.is_symlink() and GenerationStore(store).numbers() == [0, 1]
+
+
+def test_frames_that_show_nothing_are_not_learnt_as_they_are_not_answered(store):
+    dark = store / "missions" / "dark"
+    flown = read_mission(store / "missions" / "first", loaded(store).map.grid)
+    latitudes, longitudes = loaded(store).map.grid.projection.to_wgs84(flown.positions)
+    with MissionWriter(dark, name="dark") as writer:
+        for row, frame in enumerate(flown.frames):
+            writer.write_fix(frame.stamp_ns, latitudes[row], longitudes[row], 500.0)
+            capped = row % 3 == 0
+            writer.write_image(frame.stamp_ns, jpeg(np.full((64, 64, 3), 7, np.uint8)) if capped else frame.image)
+    (report,) = adapt(store, [dark], QUICK)
+    assert report.committed and report.refused == {"blank image": 4} and report.frames == report.kept == 8
+    assert "12 frames flown, 8 used, 8 kept" in report.summary()
 
 
 @pytest.mark.parametrize("step", ALL_STEPS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -121,8 +122,15 @@ def adapt_to_mission(
             calibration=settings,
             progress=progress,
         )
-    report = replace(report, refused={**mission.refused, **refused})
-    report = replace(report, used=len(used), before=result.before, after=result.after, steps=result.learnt.steps)
+    report = replace(
+        report,
+        frames=len(observations),
+        refused=dict(Counter(mission.refused) + Counter(refused)),
+        used=len(used),
+        before=result.before,
+        after=result.after,
+        steps=result.learnt.steps,
+    )
     if result.refusal:
         log.error("%s: %s", mission.name, result.refusal)
         return replace(report, committed=False, reason=result.refusal, seconds=time.monotonic() - start)

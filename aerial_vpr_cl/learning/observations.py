@@ -13,7 +13,8 @@ from aerial_vpr_cl.geo.grid import NO_CLASS, Grid
 from aerial_vpr_cl.geo.view_kind import AS_SEEN
 from aerial_vpr_cl.images import encode_jpeg
 from aerial_vpr_cl.knowledge.knowledge import Knowledge
-from aerial_vpr_cl.localization.estimate import Rejection
+from aerial_vpr_cl.localization.estimate import BLANK_IMAGE, Rejection
+from aerial_vpr_cl.localization.localizer import is_blank
 from aerial_vpr_cl.localization.view import ViewSettings, make_view
 from aerial_vpr_cl.memory.buffer import Observation
 from aerial_vpr_cl.mission.frames import Frame
@@ -65,10 +66,13 @@ def observations_of(mission: Mission, grid: Grid, views: ViewSettings) -> Observ
 
 
 def _seen(frame: Frame, views: ViewSettings) -> tuple[bytes, NDArray[np.float64]] | Rejection:
-    """An encoded image and the ground in its middle."""
+    """An encoded image and the ground in its middle; nothing is learnt from what could not be answered."""
+    image = frame.decode()
+    if is_blank(image):
+        return Rejection(BLANK_IMAGE)
     if views.kind == AS_SEEN:
         return frame.image, frame.position
-    view = make_view(frame.decode(), frame.situation, views)
+    view = make_view(image, frame.situation, views)
     if isinstance(view, Rejection):
         return view
     if view.heading_sigma_deg > MOST_HEADING_SIGMA_DEG:
