@@ -37,10 +37,11 @@ class Bag:
     types: dict[str, str] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     kept: dict[str, list[RawMessage]] = field(default_factory=dict)
+    files: list[BagFile] = field(default_factory=list, repr=False)
 
     def messages(self, *topics: str) -> Iterator[RawMessage]:
         """The messages of these topics in the order of the file; damage was reported when the bag was opened."""
-        for file in _files_of(self.path):
+        for file in self.files:
             try:
                 yield from (message for message in read_file(file) if message.topic in topics)
             except DamageError:
@@ -50,9 +51,9 @@ class Bag:
 def open_bag(path: str | Path, keep: Collection[str] = ()) -> Bag:
     """Look through a bag once: topics, counts, and the messages of the types in `keep`. Warns of damage."""
     path = Path(path)
-    bag = Bag(path, facts_of(path))
+    bag = Bag(path, facts_of(path), files=_files_of(path))
     unreadable = []
-    for file in _files_of(path):
+    for file in bag.files:
         in_file = 0
         try:
             for message in read_file(file):
