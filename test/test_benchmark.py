@@ -175,7 +175,13 @@ def test_a_store_is_evaluated_on_bags(ready, tmp_path, capsys):
     assert "generation 0" in shown and "| A |" in shown and "| IR |" in shown and "| all frames |" in shown
     values = json.loads((tmp_path / "found.json").read_text())
     assert [mission["positions"] for mission in values["missions"]] == ["truth", "truth"]
-    assert values["summaries"]["all frames"]["count"] == sum(len(m["errors_m"]) for m in values["missions"])
+    assert values["summaries"]["all frames"]["frames"] == sum(mission["frames"] for mission in values["missions"])
+    for mission in values["missions"]:
+        assert mission["published"] == len(mission["errors_m"])
+        assert mission["frames"] == mission["published"] + sum(mission["silences"].values())
+        assert set(mission["recall"]) == set(mission["published_recall"]) == {"25", "50", "100", "300"}
+        assert set(mission["coverage"]) == {"50", "90", "95"}
+        assert {"first_fix_frame", "wrong_100m", "wrong_300m", "nees", "median_m"} <= set(mission)
 
 
 # Benchmark files

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.geo.grid import NO_CLASS, Grid
 from aerial_vpr_cl.localization.belief import Belief
 from aerial_vpr_cl.localization.estimate import (
     BLANK_IMAGE,
@@ -22,7 +23,7 @@ from aerial_vpr_cl.localization.estimate import (
     Rejection,
 )
 from aerial_vpr_cl.localization.image_faults import ImageWatch, is_blank
-from aerial_vpr_cl.localization.instruments import Instruments
+from aerial_vpr_cl.localization.instruments import ANY_HEADING_DEG, Instruments
 from aerial_vpr_cl.localization.lattice import Bounds, Lattice
 from aerial_vpr_cl.localization.modes import Mode, fit_of, joined, likely_windows, modes
 from aerial_vpr_cl.localization.motion_model import MotionModel, Step
@@ -60,10 +61,15 @@ PROVEN = 0.5
 SAME_PLACE_SIGMAS = 3.5
 BLIND_HEADING_DEG, BLIND_SCALE = 60.0, 0.2
 """With heading and scale both less sure than this a view is not laid on the map: any ground would fit somehow."""
+MAX_RADIUS_M, MAX_RADIUS_CELLS = 150.0, 2.0
+"""Largest 95 % radius that is published, with registration and without."""
+TINY = 1e-30
 UNSURE_LEAK, LOST_LEAK = 0.05, 0.9
 """Share of the belief that may be anywhere once views stop fitting, and once the track is given up."""
-WIDEN_AFTER = 6
-"""Registrations without proof in a row, with the heading as the compass says, before it may be any."""
+WIDEN_AFTER, WIDEN_EVERY = 6, 4
+"""Registrations without proof in a row before all headings are tried, and how often then: it takes long."""
+REFUTING = 0.95
+"""Proof of a registration with another heading that refutes the compass."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,13 +158,15 @@ class Tracker:
         first, self._stamp_ns = self._stamp_ns is None, stamp_ns
         known = self.instruments.read(situation, motion, seconds, image.shape)
         step = None if first else self._move(motion, known, seconds)
+        if self._any_heading:
+            known = replace(known, heading_sigma_deg=ANY_HEADING_DEG)
         fault = self._fault(image, step)
         view = Rejection(fault) if fault else make_view(image, known, self._view)
         findings = self._look(image, view, known) if isinstance(view, View) else Findings()
         mode = next(iter(modes(self.belief)), None)
         covariance = self._covariance(mode) if mode else np.eye(2)
         sure = mode is not None and mode.mass >= self.settings.min_confidence
-        sure = sure and RADIUS_SIGMAS * float(np.sqrt(np.linalg.eigvalsh(covariance)[-1])) <= self._max_radius_m()
+        sure = sure and RADIUS_SIGMAS * float(np.sqrt(np.linalg.eigvalsh(covariance)[-1])) <= self._max_radius_m(view)
         before = self.state
         state = self._states.advance(Signs(sure, findings.fit > SUPPORT, findings.misfit, self.belief.off_map))
         self._react(before, findings)
@@ -206,10 +214,10 @@ class Tracker:
             return Findings()
         tracking = self.state == TRACKING and self._register is not None
         proposal = None if tracking or self._propose is None else self._propose(image, known)
+        findings = self._judge_cells(proposal)
         if proposal is not None:
             trust = self.settings.network_trust * weighing.place
             self.belief.update_cells(proposal.probabilities, self.grid, trust=trust, offset_m=proposal.offset_m)
-        findings = Findings()
         if self._register is not None and not is_blind(view):
             registration = self._register(view, self._where(view, proposal))
             findings = self._judge(registration)
@@ -217,6 +225,16 @@ class Tracker:
             self._alone_m *= 1.0 - weighing.place if findings.misfit is False else 1.0
         self._novelty.used()
         return findings
+
+    def _judge_cells(self, proposal: Proposal | None) -> Findings:
+        """Whether the network speaks for the track. That it does not is no surprise: it errs often."""
+        track = next(iter(modes(self.belief)), None)
+        if proposal is None or track is None:
+            return Findings()
+        (cell,) = self.grid.class_of(track.mean + proposal.offset_m)
+        likely = float(proposal.probabilities[cell]) * self.grid.n_classes if cell != NO_CLASS else 0.0
+        trust = self.settings.network_trust
+        return Findings(fit=math.log(max(trust * likely + 1.0 - trust, TINY)))
 
     def _judge(self, registration: Registration) -> Findings:
         """Whether a view speaks against the track, by what is usual on this flight."""
@@ -253,14 +271,20 @@ class Tracker:
             self._usual.reset()
             self._novelty.renew()
         searching = state in (SEARCHING, LOST, OFF_MAP)
-        if not searching or (findings.peak is not None and findings.peak.proof >= PROVEN):
+        proof = findings.peak.proof if findings.peak is not None else 0.0
+        if searching and self._any_heading and proof >= REFUTING:
+            log.warning("the views fit, but not with the heading of the compass: it is believed no more")
+            self.instruments.heading.widen()
+            self._novelty.renew()
+        if not searching or proof >= PROVEN:
             self._in_vain = 0
         elif findings.peak is not None:
             self._in_vain += 1
-        if self._in_vain == WIDEN_AFTER:
-            log.warning("no place fits with the heading of the compass; all headings are tried")
-            self.instruments.heading.widen()
-            self._novelty.renew()
+
+    @property
+    def _any_heading(self) -> bool:
+        """Whether it is time to try all headings: now and then, when long nothing was found with the compass's."""
+        return self._in_vain >= WIDEN_AFTER and (self._in_vain - WIDEN_AFTER) % WIDEN_EVERY == 0
 
     def _learn(self, mode: Mode, peak: Peak) -> None:
         """Correct compass and height by a registration that agrees with the track."""
@@ -282,10 +306,11 @@ class Tracker:
             return BLIND
         return MISFIT_VIEW if self.state == TRACKING else self.state
 
-    def _max_radius_m(self) -> float:
+    def _max_radius_m(self, view: View | Rejection) -> float:
         if self.settings.max_radius_m > 0.0:
             return self.settings.max_radius_m
-        return 150.0 if self._register is not None else 2.0 * self.grid.cell_side_m
+        geometry = self._register is not None and not (isinstance(view, View) and is_blind(view))
+        return MAX_RADIUS_M if geometry else MAX_RADIUS_CELLS * self.grid.cell_side_m
 
     def _covariance(self, mode: Mode) -> NDArray[np.float64]:
         """Of the mode, and what no number of frames takes away: the lattice's cells and the map's own error."""
