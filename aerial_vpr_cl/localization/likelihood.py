@@ -13,8 +13,16 @@ Z_LOW, Z_HIGH = -8.0, 60.0
 
 MAX_LOG_RATIO = 300.0
 
-TAIL_START = 3.5
-"""Score from which wrong ground is rarer only exponentially."""
+TAIL_START = 4.5
+"""Score from which wrong ground is rarer only exponentially: beyond, no map has shown enough of it to say more."""
+
+MATCHED, MEASURED = 3.5, 4.0
+"""Scores at which the Gaussian is matched to wrong ground, and beyond which its rate of falling is measured."""
+
+SURPRISE = 0.15
+"""Share of views whose looks changed as no simulation has it: for them any ρ is as likely as another."""
+
+ANY_RHO = np.linspace(0.05, 1.0, 20)
 
 SPREAD = 1.2
 """Deviation of z around ρ·z_max: that of chance, and some for ρ being one of a few values."""
@@ -41,7 +49,7 @@ class MatchLikelihood:
     """
 
     null_sigma: float = 1.05
-    tail_rate: float = 3.0  # e-folds per unit of z beyond TAIL_START
+    tail_rate: float = 3.5  # e-folds per unit of z beyond TAIL_START
     rho: tuple[float, ...] = tuple(np.linspace(0.08, 0.8, 13).round(2).tolist())  # equally likely
     hopeless: float = 0.05
 
@@ -54,10 +62,11 @@ class MatchLikelihood:
     def log_ratio(self, z: NDArray[np.float64], z_max: float) -> NDArray[np.float64]:
         """Log of p(z | right ground) / p(z | wrong ground); never falls as z grows."""
         z = np.asarray(z, np.float64)
-        middles = np.array(self.rho) * z_max
-        on_truth = -0.5 * ((z[..., None] - middles) / SPREAD) ** 2 - np.log(SPREAD * np.sqrt(2.0 * np.pi))
-        ratio = np.logaddexp.reduce(on_truth, axis=-1) - np.log(len(middles)) - self.log_null(z)
-        return np.logaddexp(np.log(self.hopeless), np.log1p(-self.hopeless) + ratio)
+        middles = np.concatenate([self.rho, ANY_RHO]) * z_max
+        weights = np.repeat([(1.0 - SURPRISE) / len(self.rho), SURPRISE / len(ANY_RHO)], [len(self.rho), len(ANY_RHO)])
+        on_truth = np.log(weights) - 0.5 * ((z[..., None] - middles) / SPREAD) ** 2
+        log_truth = np.logaddexp.reduce(on_truth, axis=-1) - np.log(SPREAD * np.sqrt(2.0 * np.pi))
+        return np.logaddexp(np.log(self.hopeless), np.log1p(-self.hopeless) + log_truth - self.log_null(z))
 
     def table(self, z_max: float) -> NDArray[np.float64]:
         """p(z | right) / p(z | wrong) at Z_LOW, Z_LOW + Z_STEP, …: made once per view, then only looked up."""
@@ -68,11 +77,11 @@ class MatchLikelihood:
 
 def fit(right: NDArray[np.float64], z_max: NDArray[np.float64], wrong: NDArray[np.float64]) -> MatchLikelihood:
     """The likelihood that (n,) scores on the right ground, with what was possible, and (m,) on wrong ground show."""
-    beyond = wrong[wrong > TAIL_START]
     # Chance has deviation one by construction; what counts is how often wrong ground comes near to being taken.
-    sigma = TAIL_START / scipy.special.ndtri(1.0 - max(len(beyond), 1) / len(wrong)) if len(beyond) else 1.0
-    sigma = float(np.clip(sigma, 1.0, 2.0))
-    rate = 1.0 / float((beyond - TAIL_START).mean()) if len(beyond) >= LEAST_BEYOND else TAIL_START / sigma**2
+    share = max(1, (wrong > MATCHED).sum()) / len(wrong)
+    sigma = float(np.clip(MATCHED / scipy.special.ndtri(1.0 - share), 1.0, 2.0))
+    beyond = wrong[wrong > MEASURED] - MEASURED
+    rate = 1.0 / float(beyond.mean()) if len(beyond) >= LEAST_BEYOND else TAIL_START / sigma**2
     hopeful = right > HOPELESS_Z
     rho = np.quantile(right[hopeful] / z_max[hopeful], (np.arange(RHO_VALUES) + 0.5) / RHO_VALUES)
     return MatchLikelihood(

@@ -42,7 +42,10 @@ class RegistrationSettings:
     """What is asked of a registration."""
 
     off_map: float = setting(
-        0.05, "probability, before looking, that the drone is nowhere in what is searched", low=0.0, high=1.0
+        0.5,
+        "probability, before looking, that the drone is nowhere in what is searched; 0.5: nothing is known",
+        low=0.0,
+        high=1.0,
     )
     map_sigma_m: float = setting(
         3.5, "error of the map's position and of the ground's relief, per axis, in metres", low=0.0
@@ -215,8 +218,9 @@ def _covariance(patch: Patch, position: NDArray[np.float64], map_sigma_m: float)
     weights /= weights.sum()
     across, along = weights.sum(axis=0) @ east**2, weights.sum(axis=1) @ north**2
     both = float(north @ weights @ east)
-    least = map_sigma_m**2 + step**2 / 12.0
-    return np.array([[across + least, both], [both, along + least]])
+    # The ratios are blurred by the map's error already, but pixels may be too coarse to show it.
+    within = step**2 / 12.0
+    return np.array([[max(across, map_sigma_m**2) + within, both], [both, max(along, map_sigma_m**2) + within]])
 
 
 def _blur(patch: Patch, sigma_m: float) -> None:
