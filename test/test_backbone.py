@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 from aerial_vpr_cl.errors import ModelError
+from aerial_vpr_cl.learning.recipes import RECIPES
 from aerial_vpr_cl.model.backbone import FAMILIES, build_backbone, family_of
 from aerial_vpr_cl.model.weights import EMPTY, HUB, RANDOM, create_model, read_tensors
 
@@ -246,3 +247,7 @@ def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     torch.save({"weight": torch.ones(1)}, tmp_path / "run.pth")
     assert read_tensors(tmp_path / "run.pth")["weight"] == 1
+
+
+def test_every_family_names_a_recipe_that_there_is():
+    assert {family.recipe for family in FAMILIES} <= RECIPES.keys()

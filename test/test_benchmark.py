@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from aerial_vpr_cl.benchmark.work_folder import WorkFolder
 from aerial_vpr_cl.cli import main
 from aerial_vpr_cl.errors import SettingsError
 from aerial_vpr_cl.learning.methods import METHODS
+from aerial_vpr_cl.learning.recipes import EMBEDDED_RECIPE, RECIPES
 
 ROOT = Path(__file__).parent.parent
 CONFIGS = sorted((ROOT / "config" / "benchmarks").glob("*.yaml"))
@@ -117,6 +119,15 @@ def test_results_of_other_settings_are_not_mixed_in(ready, tmp_path):
     other = load_benchmark(write_config(tmp_path, CONFIG.replace("cycles: 1", "cycles: 3")))
     with pytest.raises(SettingsError, match="results of other settings"):
         WorkFolder(ready.path, other).prepare()
+
+
+def test_results_of_another_recipe_are_not_mixed_in(ready, monkeypatch):
+    before = ready.benchmark.settings.digest()
+    assert ready.benchmark.settings.digest() == before
+    stronger = replace(EMBEDDED_RECIPE, mission_augmentation=replace(EMBEDDED_RECIPE.mission_augmentation, grey=0.9))
+    monkeypatch.setitem(RECIPES, "embedded", stronger)
+    with pytest.raises(SettingsError, match="results of other settings"):
+        ready.prepare()
 
 
 def test_a_worker_says_why_it_cannot_make_a_run(ready, tmp_path):

@@ -18,7 +18,7 @@ from aerial_vpr_cl.mission.split import split_halves
 from aerial_vpr_cl.simulation.camera import CameraSettings, Pose, footprint, reach_m, take_picture
 from aerial_vpr_cl.simulation.flights import box_of, plan_flight
 from aerial_vpr_cl.simulation.gnss import GnssSettings
-from aerial_vpr_cl.simulation.pictures import draw_tracks, frame_strip
+from aerial_vpr_cl.simulation.pictures import frame_strip
 from aerial_vpr_cl.simulation.scenario import MissionSpec, load_scenario
 from aerial_vpr_cl.simulation.sorties import fly, plan, simulate_mission
 from aerial_vpr_cl.simulation.tracks import TrackSettings
@@ -446,8 +446,3 @@ def test_a_strip_shows_frames_of_any_shape_side_by_side_and_refuses_none():
     assert frame_strip(frames[:1], count=4, height_px=30).shape == (30, 43, 3)
     with pytest.raises(MissionError, match="no frames to show of JHT-01"):
         frame_strip([], caption="JHT-01")
-
-
-def test_tracks_are_drawn_where_they_were_flown():
-    drawn = draw_tracks(np.zeros((100, 100, 3), np.uint8), (0, 0, 1000, 1000), {"": np.array([[200, 800], [800, 800]])})
-    assert drawn[20, 50].max() == 255 and drawn[80, 50].max() == 0

@@ -16,7 +16,9 @@ from aerial_vpr_cl.evaluation.metrics import PRIMARY_THRESHOLD_M
 from aerial_vpr_cl.learning.adapt_settings import LearnSettings
 from aerial_vpr_cl.learning.base_training_settings import BaseTrainingSettings
 from aerial_vpr_cl.learning.methods import method_of
+from aerial_vpr_cl.learning.recipes import recipe_of
 from aerial_vpr_cl.memory.buffer import DEFAULT_BUDGET
+from aerial_vpr_cl.model.network import NetworkSettings
 from aerial_vpr_cl.satellite.patches import PatchSettings
 from aerial_vpr_cl.settings import load_settings, read_yaml, setting
 
@@ -89,6 +91,8 @@ class BenchmarkSettings:
         values = {
             key: value for key, value in dataclasses.asdict(self).items() if key not in ("cache_gb", "threshold_m")
         }
+        backbone = NetworkSettings(self.base.backbone).resolved().backbone
+        values["recipe"] = dataclasses.asdict(recipe_of(backbone, self.map.view_kind))
         if self.scenario is not None:
             values["scenario"] = self.scenario.read_text()
         for key in ("bags", "sues200", "store", "raster"):  # the same data may lie elsewhere tomorrow

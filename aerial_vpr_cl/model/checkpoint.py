@@ -59,7 +59,7 @@ def load_trunk(path: Path, network: Network) -> None:
     _check_same(path, identity, _backbone_facts(network))
     trunk = network.backbone.trunk
     _fill(path, trunk.state_dict(), _read(path))
-    trunk.__dict__.pop("fingerprint", None)
+    trunk.was_filled()
     if trunk.fingerprint != identity["fingerprint"]:
         raise ModelError(f"{path}: the trunk's weights are damaged; copy the file again or restore it from a backup")
 

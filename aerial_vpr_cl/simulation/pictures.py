@@ -1,8 +1,8 @@
-"""Pictures of what was simulated: a strip of frames, and tracks over the map."""
+"""A picture of what was simulated: a strip of frames."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import cv2
 import numpy as np
@@ -32,24 +32,3 @@ def frame_strip(frames: Sequence[Picture], *, count: int = 8, height_px: int = 1
         strip = cv2.copyMakeBorder(strip, CAPTION_PX, 0, 0, 0, cv2.BORDER_CONSTANT, value=(255, 255, 255))
         cv2.putText(strip, caption, (4, CAPTION_PX - 6), cv2.FONT_HERSHEY_SIMPLEX, 0.42, (0, 0, 0), 1, cv2.LINE_AA)
     return np.asarray(strip, np.uint8)
-
-
-def draw_tracks(
-    picture: Picture, bounds: tuple[float, float, float, float], tracks: Mapping[str, NDArray[np.float64]]
-) -> Picture:
-    """A copy of a north-up picture of `bounds` (west, south, east, north) with named (n, 2) tracks over it."""
-    west, south, east, north = bounds
-    height, width = picture.shape[:2]
-    drawn = picture.copy()
-    for number, (name, positions) in enumerate(tracks.items()):
-        hue = np.array([[[round(number * 180 / max(len(tracks), 1)), 230, 255]]], np.uint8)
-        red, green, blue = (int(value) for value in cv2.cvtColor(hue, cv2.COLOR_HSV2RGB)[0, 0])
-        x = (positions[:, 0] - west) / (east - west) * width
-        y = (north - positions[:, 1]) / (north - south) * height
-        line = np.stack([x, y], axis=1).round().astype(np.int32)
-        cv2.polylines(drawn, [line], False, (0, 0, 0), 4, cv2.LINE_AA)
-        cv2.polylines(drawn, [line], False, (red, green, blue), 2, cv2.LINE_AA)
-        for colour, thickness in (((0, 0, 0), 3), ((255, 255, 255), 1)):
-            start = (int(line[0, 0]) + 4, int(line[0, 1]) - 4)
-            cv2.putText(drawn, name, start, cv2.FONT_HERSHEY_SIMPLEX, 0.4, colour, thickness, cv2.LINE_AA)
-    return drawn

@@ -5,11 +5,10 @@ from __future__ import annotations
 from aerial_vpr_cl.learning.method_options import parse_method
 from aerial_vpr_cl.learning.methods.base import Method
 from aerial_vpr_cl.learning.methods.derpp import DarkExperienceReplay
-from aerial_vpr_cl.learning.methods.er import ExperienceReplay
 from aerial_vpr_cl.learning.methods.fine_tuning import FineTuning, FineTuningWithExemplars
 from aerial_vpr_cl.learning.methods.icarl import IncrementalClassifier
 from aerial_vpr_cl.learning.methods.lwf import LearningWithoutForgetting
-from aerial_vpr_cl.learning.methods.replay import Replay
+from aerial_vpr_cl.learning.methods.replay import ExperienceReplay, Replay
 from aerial_vpr_cl.learning.methods.udil import UnifiedDomainIncremental
 
 METHODS: dict[str, type[Method]] = {

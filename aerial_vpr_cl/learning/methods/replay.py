@@ -1,4 +1,4 @@
-"""The paper's framework: current mission, static exemplars and replay, with any selection strategy."""
+"""Replay: the paper's framework with any selection strategy, and DIL-ER, which it is compared with."""
 
 from __future__ import annotations
 
@@ -20,3 +20,13 @@ class Replay(Method):
 
     def loss(self, network: Network, batch: Batch) -> Tensor:
         return self.classification_loss(network, batch, network.features_of_trunk(batch.trunk))
+
+
+class ExperienceReplay(Replay):
+    """DIL-ER: the current mission and a uniform sample of everything flown before, no exemplars (section 5.3)."""
+
+    name = "er"
+    uses_exemplars = False
+
+    def __init__(self, options: MethodOptions) -> None:
+        super().__init__(options, "reservoir")

@@ -4,11 +4,18 @@ import pytest
 import torch
 from torch import nn
 
-from aerial_vpr_cl.model.depthwise import SmallMapConv, learn_quickly_on_small_maps
+from aerial_vpr_cl.model.convolutions import SmallMapConv, learn_quickly_on_small_maps
 
 
 def a_convolution(kernel, channels=6, **options):
     return nn.Conv2d(channels, channels, kernel, groups=channels, bias=False, dtype=torch.double, **options)
+
+
+def made_quick(conv):
+    """What stands in its place in a model that is to learn quickly."""
+    model = nn.Sequential(conv)
+    learn_quickly_on_small_maps(model)
+    return model[0]
 
 
 @pytest.mark.parametrize("kernel", [(3, 3), (5, 5), (3, 5)])
@@ -19,7 +26,7 @@ def test_outputs_and_gradients_are_those_of_pytorch(kernel, size, layout):
     usual = a_convolution(kernel, padding=tuple(side // 2 for side in kernel))
     quick = a_convolution(kernel, padding=tuple(side // 2 for side in kernel))
     quick.load_state_dict(usual.state_dict())
-    learn_quickly_on_small_maps(quick)
+    quick = made_quick(quick)
     assert type(quick) is SmallMapConv
     maps = torch.randn(5, 6, *size, dtype=torch.double).contiguous(memory_format=layout)
     weights = torch.randn(5, 6, *size, dtype=torch.double)
@@ -45,12 +52,12 @@ def test_outputs_and_gradients_are_those_of_pytorch(kernel, size, layout):
     ],
 )
 def test_other_convolutions_stay_as_they_are(conv):
-    learn_quickly_on_small_maps(conv)
+    conv = made_quick(conv)
     assert type(conv) is nn.Conv2d
 
 
 def test_large_maps_take_the_usual_way():
     conv = a_convolution(3, padding=1)
-    learn_quickly_on_small_maps(conv)
+    conv = made_quick(conv)
     outputs = conv(torch.randn(1, 6, 9, 9, dtype=torch.double, requires_grad=True))
     assert "Convolution" in type(outputs.grad_fn).__name__
