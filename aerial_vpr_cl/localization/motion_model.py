@@ -32,7 +32,7 @@ class MotionModel:
     """Errors of odometry are proportional to the way and last for a while, so that they add up."""
 
     noise: float = 0.05  # σ as a share of the way
-    lasting_m: float = 160.0  # how far an error of the odometry keeps its sign
+    lasting_m: float = 100.0  # how far an error of the odometry keeps its sign
     fastest_m_s: float = 25.0  # without odometry
 
     def step(

@@ -68,6 +68,8 @@ UNSURE_LEAK, LOST_LEAK = 0.05, 0.9
 """Share of the belief that may be anywhere once views stop fitting, and once the track is given up."""
 WIDEN_AFTER, WIDEN_EVERY = 6, 4
 """Registrations without proof in a row before all headings are tried, and how often then: it takes long."""
+WORTH_A_SEARCH = 0.5
+"""Share of new ground in a view that makes another search worth while after many in vain."""
 REFUTING = 0.95
 """Proof of a registration with another heading that refutes the compass."""
 
@@ -211,6 +213,8 @@ class Tracker:
         """Ask network and map, and update the belief with what of it is new."""
         weighing = self._novelty.weighing(view.footprint_m)
         if self._images.repeated and not self._novelty.complete:
+            return Findings()
+        if self._in_vain >= WIDEN_AFTER and weighing.place < WORTH_A_SEARCH:
             return Findings()
         tracking = self.state == TRACKING and self._register is not None
         proposal = None if tracking or self._propose is None else self._propose(image, known)

@@ -36,10 +36,10 @@ class TrackerSettings:
     search_km2: float = setting(25.0, "largest map that is searched whole when the drone is lost, in km²", low=0.0)
     lattice_m: float = setting(0.0, "side of a cell of the belief in metres; 0: 10 to 25 by the map's size", low=0.0)
     odometry_noise: float = setting(0.05, "error of odometry (σ) as a share of the way", low=0.0, high=1.0)
-    odometry_lasting_m: float = setting(160.0, "how far an error of odometry keeps its sign, in metres", low=0.0)
+    odometry_lasting_m: float = setting(100.0, "how far an error of odometry keeps its sign, in metres", low=0.0)
     max_speed_m_s: float = setting(25.0, "fastest flight, for drones without odometry", low=0.1)
     attitude_lasting_s: float = setting(
-        15.0, "how long the slow half of an attitude's error keeps its sign, in seconds", low=0.0
+        10.0, "how long the slow half of an attitude's error keeps its sign, in seconds", low=0.0
     )
     map_accuracy_m: float = setting(3.0, "error (σ) of the map itself, per axis, in metres", low=0.0)
     max_gap_s: float = setting(
