@@ -5,15 +5,23 @@ import logging
 import numpy as np
 import pytest
 from registration_support import PIXEL_M, painted_ground
-from synthetic_rasters import write_raster
+from synthetic_rasters import WEST, write_raster
 
+from aerial_vpr_cl.errors import MapError
+from aerial_vpr_cl.knowledge.map_dates import add_dates
 from aerial_vpr_cl.knowledge.map_folder import build_map, open_map
+from aerial_vpr_cl.localization import match_fit
 from aerial_vpr_cl.localization.map_orientation import TILE_PX, MapOrientation
 from aerial_vpr_cl.localization.orientation_file import ORIENTATION_FILE, open_orientation
 from aerial_vpr_cl.satellite.patches import PatchSettings
 from aerial_vpr_cl.satellite.raster import SatelliteMap
 
 SETTINGS = PatchSettings(cell_side_m=200.0, rotations=1)
+
+
+@pytest.fixture(autouse=True)
+def a_rough_fit_is_enough(monkeypatch):
+    monkeypatch.setattr(match_fit, "CROPS", 12)
 
 
 @pytest.fixture
@@ -70,6 +78,31 @@ def test_tiles_meet_without_a_seam_and_few_are_held(tmp_path):
     # The ground repeats every 340 × 420 pixels, so the same window lies there again inside a tile.
     inside = level.window(TILE_PX - 40 - 340, TILE_PX - 40 - 420, 80, 80)
     assert np.allclose(across.planes, inside.planes, atol=0.021)
+
+
+def test_a_map_takes_other_dates_at_any_time_and_looks_at_all_of_them(store, tmp_path):
+    before = open_orientation(open_map(store))
+    later = painted_ground()
+    later[50:120, 60:200] = 90
+    (tmp_path / "later").mkdir()
+    path = write_raster(tmp_path / "later" / "a.tif", later[:300], pixel=PIXEL_M)
+    for _ in range(2):  # giving it again changes nothing
+        folder = add_dates(store, [path])
+        assert [date.file for date in folder.facts.dates] == ["map.date2.tif"]
+    expected = MapOrientation.of([folder.satellite, SatelliteMap.open(path)])
+    after = open_orientation(folder)
+    assert np.array_equal(whole(after.levels[0]).planes, whole(expected.levels[0]).planes)
+    assert not np.array_equal(whole(after.levels[0]).planes, whole(before.levels[0]).planes)
+    assert whole(after.levels[0]).known.sum() == whole(before.levels[0]).known.sum()
+    build_map(tmp_path / "a.tif", store, SETTINGS)  # the map is still the same map
+    assert len(open_map(store).dates) == 2
+
+
+def test_a_raster_of_other_ground_is_no_date_of_the_map(store, tmp_path):
+    path = write_raster(tmp_path / "b.tif", painted_ground(), pixel=PIXEL_M, west=WEST + 2000.0)
+    with pytest.raises(MapError, match=r"b\.tif: shows 5% of the map only"):
+        add_dates(store, [path])
+    assert open_map(store).facts.dates == ()
 
 
 def test_the_mean_of_two_dates_keeps_what_both_show(tmp_path):

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from aerial_vpr_cl.knowledge.map_dates import add_dates
 from aerial_vpr_cl.knowledge.map_folder import MapFolder, add_terrain, build_map
+from aerial_vpr_cl.localization.orientation_file import open_orientation
 from aerial_vpr_cl.progress import ProgressBar
 from aerial_vpr_cl.satellite.map_file import raster_bytes
 from aerial_vpr_cl.satellite.patches import PatchSettings
@@ -17,7 +19,8 @@ from aerial_vpr_cl.settings import from_arguments
 
 HELP = """Lay the grid over a GeoTIFF, COG or VRT (any CRS) and keep both in STORE/map.
 
-Writes grid.json, map.tif, manifest.json and the picture map.png. The grid is fixed for the life of the store."""
+Writes grid.json, map.tif, its edges (map.orientation.h5), manifest.json and the picture map.png.
+The grid is fixed for the life of the store."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--epsg", type=int, metavar="CODE", help="metric CRS of the grid (default: the UTM zone)")
     parser.add_argument("--link", action="store_true", help="link to the raster instead of copying it")
+    parser.add_argument(
+        "--also",
+        nargs="+",
+        default=[],
+        metavar="RASTER",
+        help="other dates of the same ground, any extent and resolution: views are laid on what all of them show. May "
+        "be given later",
+    )
     parser.add_argument(
         "--dem",
         metavar="RASTER",
@@ -55,13 +66,16 @@ def run(args: argparse.Namespace) -> None:
         built = build_map(
             args.raster, args.out, settings, bands=args.bands, epsg=args.epsg, link=args.link, progress=bar
         )
+        if args.also:
+            built = add_dates(args.out, args.also, bands=args.bands, link=args.link, progress=bar)
+        open_orientation(built, bar)
     finally:
         bar.close()
     if args.dem is not None:
         add_terrain(args.out, args.dem, args.dem_offset_m)
     picture = built.path / "map.png"
     draw_map(built.satellite, built.grid, picture)
-    print(describe(built, raster_bytes(args.raster)))
+    print(describe(built, sum(map(raster_bytes, [args.raster, *args.also]))))
     if built.terrain is not None:
         low, high = np.nanmin(built.terrain.elevation_m), np.nanmax(built.terrain.elevation_m)
         print(f"terrain  {low:.0f} to {high:.0f} m")

@@ -68,23 +68,44 @@ class MapSource:
     bands: tuple[int, ...]
 
 
+ValueRange = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class MapDate:
+    """Another date of the map's ground, and how its raster is to be read."""
+
+    file: str  # in the map folder
+    bands: tuple[int, ...]
+    value_range: ValueRange | None
+    source: MapSource
+
+
 @dataclass(frozen=True)
 class MapFacts:
-    """How the raster of a map is to be read, so that it looks as it did when the map was built."""
+    """How the rasters of a map are to be read, so that they look as they did when the map was built."""
 
     bands: tuple[int, ...]
-    value_range: tuple[tuple[float, float], ...] | None
+    value_range: ValueRange | None
     source: MapSource
+    dates: tuple[MapDate, ...] = ()
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> MapFacts:
         """The facts in the manifest of a map; StoreError for what cannot be understood."""
         try:
-            source, ranges = values["source"], values["value_range"]
             return cls(
-                bands=tuple(values["bands"]),
-                value_range=tuple((float(low), float(high)) for low, high in ranges) if ranges else None,
-                source=MapSource(source["name"], source["sha256"], tuple(source["bands"])),
+                *_reading(values),
+                dates=tuple(MapDate(date["file"], *_reading(date)) for date in values.get("dates", ())),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise StoreError(f"the facts of the manifest are not understood: {error!r}") from None
+
+
+def _reading(values: Mapping[str, Any]) -> tuple[tuple[int, ...], ValueRange | None, MapSource]:
+    source, ranges = values["source"], values["value_range"]
+    return (
+        tuple(values["bands"]),
+        tuple((float(low), float(high)) for low, high in ranges) if ranges else None,
+        MapSource(source["name"], source["sha256"], tuple(source["bands"])),
+    )

@@ -40,6 +40,10 @@ TRUNK_FILE, EXEMPLARS_FILE = "trunk.safetensors", "exemplars.h5"
 OWN_PREFIXES = ("map.", TEMPORARY_PREFIX)
 """First letters of the raster's files and of leftovers; everything else in the folder was learnt from the map."""
 
+DATE_PREFIX = "map.date"
+NOT_FACTS = ("files", "sha256", "format")
+"""What a manifest says beside its facts."""
+
 
 @dataclass(frozen=True, eq=False)
 class MapFolder:
@@ -63,6 +67,21 @@ class MapFolder:
             memory_budget_mb=self.memory_budget_mb,
             value_range=self.facts.value_range,
         )
+
+    @cached_property
+    def dates(self) -> list[SatelliteMap]:
+        """The raster and all other dates of the same ground."""
+        others = [
+            SatelliteMap.open(
+                self.path / date.file,
+                epsg=self.grid.epsg,
+                bands=date.bands,
+                memory_budget_mb=self.memory_budget_mb,
+                value_range=date.value_range,
+            )
+            for date in self.facts.dates
+        ]
+        return [self.satellite, *others]
 
     @cached_property
     def terrain(self) -> Terrain | None:
@@ -103,22 +122,17 @@ def build_map(
     """
     satellite = SatelliteMap.open(raster, bands=bands, epsg=epsg)
     grid, patches = lay_patches(satellite, settings, progress)
-    local = Path(raster).is_file()
     facts = {
         "grid_hash": grid.hash,
         "settings": asdict(settings),
         "value_range": satellite.value_range,
-        "source": {
-            "name": Path(raster).name,
-            "sha256": sha256_of(Path(raster)) if local else None,
-            "bands": satellite.bands,
-        },
+        "source": source_of(raster, satellite),
     }
     folder = Path(store) / MAP_FOLDER
     if (folder / MANIFEST).exists() and _holds_already(folder, json.loads(json.dumps(facts))):
         return open_map(store)
     folder.mkdir(parents=True, exist_ok=True)
-    for leftover in folder.glob(f"{TEMPORARY_PREFIX}*"):
+    for leftover in [*folder.glob(f"{TEMPORARY_PREFIX}*"), *folder.glob(f"{DATE_PREFIX}*")]:
         leftover.unlink()
     # Until the manifest is written again the folder counts as unfinished.
     (folder / MANIFEST).unlink(missing_ok=True)
@@ -126,6 +140,16 @@ def build_map(
     replace_file(folder / GRID_FILE, json.dumps(grid.to_dict()).encode())
     write_manifest(folder, [GRID_FILE, *files], bands=stored_bands, **facts)
     return replace(open_map(store), opened=satellite, laid=patches)
+
+
+def source_of(raster: str | Path, satellite: SatelliteMap) -> dict[str, Any]:
+    """What is noted of where a raster came from."""
+    local = Path(raster).is_file()
+    return {
+        "name": Path(raster).name,
+        "sha256": sha256_of(Path(raster)) if local else None,
+        "bands": satellite.bands,
+    }
 
 
 def add_terrain(store: Path, dem: str | Path, offset_m: float = 0.0) -> Terrain:
@@ -144,7 +168,8 @@ def open_map(store: Path, *, memory_budget_mb: int = 2048) -> MapFolder:
     folder = Path(store) / MAP_FOLDER
     if not folder.is_dir():
         raise MapError(f"{store}: holds no map; make one: aerial-vpr build-map RASTER --out {store}")
-    manifest = verify_manifest(folder, size_only=[MAP_FILE])
+    rasters = [path.name for path in folder.glob("map.*")]
+    manifest = verify_manifest(folder, size_only=rasters)
     grid = Grid.from_dict(json.loads((folder / GRID_FILE).read_text()))
     if grid.hash != manifest["grid_hash"]:
         raise MapError(f"{folder / GRID_FILE}: its grid is not the one of the manifest; build the map again")
@@ -174,7 +199,7 @@ def remove_files(store: Path, names: Sequence[str]) -> None:
 def _relist(folder: Path, names: set[str]) -> None:
     manifest = read_manifest(folder)
     if names != set(manifest["files"]):
-        facts = {name: value for name, value in manifest.items() if name not in ("files", "sha256", "format")}
+        facts = {name: value for name, value in manifest.items() if name not in NOT_FACTS}
         write_manifest(folder, names, **facts)
 
 

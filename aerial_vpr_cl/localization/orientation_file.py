@@ -32,7 +32,7 @@ from aerial_vpr_cl.satellite.raster import SatelliteMap
 logger = logging.getLogger(__name__)
 
 ORIENTATION_FILE = "map.orientation.h5"
-FORMAT = 1
+FORMAT = 2
 CHUNK_PX = 128
 CHECKED = {"fletcher32": True, "compression": "gzip", "compression_opts": 4, "shuffle": True}
 
@@ -43,7 +43,7 @@ KEPT_FROM = 1.5
 def open_orientation(folder: MapFolder, progress: Progress = silent) -> MapOrientation:
     """The channel of a store's map, from its file; made and kept if that is missing, damaged or of another map."""
     path, key = folder.path / ORIENTATION_FILE, _key(folder)
-    rasters = [folder.satellite]
+    rasters = folder.dates
     found = _load(path, key, rasters)
     if found is not None:
         return found

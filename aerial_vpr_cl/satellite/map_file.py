@@ -21,7 +21,7 @@ BLOCK_PX = 512
 
 
 def store_raster(
-    raster: str | Path, folder: Path, bands: Sequence[int], *, link: bool, progress: Progress
+    raster: str | Path, folder: Path, bands: Sequence[int], *, link: bool, progress: Progress, name: str = MAP_FILE
 ) -> tuple[list[str], tuple[int, ...]]:
     """Bring a raster into the map folder; returns the names of its files there and its band numbers there.
 
@@ -29,14 +29,14 @@ def store_raster(
     description or on a server (VRT, /vsicurl/) is written out as tiled, losslessly compressed GeoTIFF.
     """
     with open_raster(raster) as dataset:
-        companions = _companions(dataset, raster)
+        companions = _companions(dataset, raster, name)
         if companions is None:
             if link:
                 raise MapError(f"{raster}: only a plain file can be linked, not a {dataset.driver}; leave out link")
-            _write_bands(dataset, folder / MAP_FILE, bands, progress)
-            return [MAP_FILE], tuple(range(1, len(bands) + 1))
-    for name, source in companions.items():
-        with new_file(folder / name) as temporary:
+            _write_bands(dataset, folder / name, bands, progress)
+            return [name], tuple(range(1, len(bands) + 1))
+    for part, source in companions.items():
+        with new_file(folder / part) as temporary:
             if link:
                 temporary.symlink_to(source.resolve())
             else:
@@ -50,17 +50,17 @@ def raster_bytes(raster: str | Path) -> int:
         return sum(Path(name).stat().st_size for name in dataset.files if Path(name).is_file())
 
 
-def _companions(dataset: Any, raster: str | Path) -> dict[str, Path] | None:
+def _companions(dataset: Any, raster: str | Path, name: str) -> dict[str, Path] | None:
     """Name in the store of every file of a plain local raster; None when the raster is not one."""
     main = Path(raster)
     if dataset.driver == "VRT" or not main.is_file():
         return None
-    names = {MAP_FILE: main}
+    names = {name: main}
     for path in map(Path, dataset.files):
         if path.name.startswith(main.name) and path.name != main.name:
-            names[MAP_FILE + path.name[len(main.name) :]] = path  # a.tif.ovr, a.tif.msk, a.tif.aux.xml
+            names[name + path.name[len(main.name) :]] = path  # a.tif.ovr, a.tif.msk, a.tif.aux.xml
         elif path.stem == main.stem and path.suffix != main.suffix:
-            names[Path(MAP_FILE).stem + path.suffix] = path  # a.tfw
+            names[Path(name).stem + path.suffix] = path  # a.tfw
         elif path.name != main.name:
             return None
     return names
