@@ -6,6 +6,7 @@ import argparse
 import importlib
 import io
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -64,6 +65,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         command_of(args.verb).run(args)
     except AerialVprError as error:
         print(f"aerial-vpr {args.verb}: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"aerial-vpr {args.verb}: {where}{error.strerror or error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"aerial-vpr {args.verb}: interrupted", file=sys.stderr)

@@ -53,6 +53,17 @@ def replace_file(path: Path, data: bytes) -> None:
         temporary.write_bytes(data)
 
 
+def prepare_output(path: Path) -> None:
+    """Make the folder of a file that will be written after long work; StoreError if the file could not be there."""
+    path = Path(path)
+    if path.is_dir():
+        raise StoreError(f"{path}: is a directory; give the name of a file")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"{path.parent}: cannot be made: {error.strerror}") from None
+
+
 @contextmanager
 def full_disk_explained(path: Path) -> Iterator[None]:
     """Turn the various ways in which libraries report a full disk into one StoreError that names `path`."""

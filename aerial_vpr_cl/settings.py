@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import difflib
+import math
 import re
+import reprlib
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -81,17 +83,23 @@ def load_settings(
 def nearest_name(name: str, valid: Iterable[str]) -> str:
     """What to use instead of a name that does not exist, in words."""
     names = sorted(valid)
-    near = difflib.get_close_matches(name, names, n=1)
+    near = difflib.get_close_matches(str(name), names, n=1)  # keys of YAML may be numbers
     return f"did you mean '{near[0]}'?" if near else f"valid names: {', '.join(names)}"
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """Read a YAML file that must hold a mapping."""
     try:
-        values = yaml.safe_load(Path(path).read_text())
+        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SettingsError(f"{path}: no such file") from None
-    except yaml.YAMLError as error:
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path}: not a text file in UTF-8: {error}") from None
+    except RecursionError:
+        raise SettingsError(f"{path}: nested too deeply for settings") from None
+    except (yaml.YAMLError, ValueError) as error:  # a date such as 2026-99-99 is only a ValueError
         raise SettingsError(f"{path}: not valid YAML: {error}") from None
     if values is None:
         return {}
@@ -174,20 +182,31 @@ def _convert(value: Any, kind: Any, what: str) -> Any:
     origin = typing.get_origin(kind)
     if origin in (tuple, list):
         if isinstance(value, str) or not isinstance(value, Sequence):
-            raise SettingsError(f"{what} must be a list, not {value!r}")
+            raise SettingsError(f"{what} must be a list, not {reprlib.repr(value)}")
         item = typing.get_args(kind)[0]
         return origin(_convert(entry, item, what) for entry in value)
     if kind is Path and isinstance(value, str | Path):
         return Path(value).expanduser()
     if kind is float and isinstance(value, str) and EXPONENT_WITHOUT_POINT.fullmatch(value):
-        return float(value)
+        value = float(value)
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+        return _real(value, what)
     if kind is int and isinstance(value, float) and value.is_integer():
         return int(value)
     if kind is int and isinstance(value, bool):
         raise SettingsError(f"{what} must be a whole number, not {value!r}")
     if kind in (int, float, bool, str) and not isinstance(value, kind):
         words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}[kind]
-        raise SettingsError(f"{what} must be {words}, not {value!r}")
+        raise SettingsError(f"{what} must be {words}, not {reprlib.repr(value)}")
     return value
+
+
+def _real(value: int | float, what: str) -> float:
+    """A number that can be compared: NaN would pass every range."""
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.nan
+    if math.isnan(number):
+        raise SettingsError(f"{what} must be a number, not {reprlib.repr(value)}")
+    return number

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from aerial_vpr_cl.errors import AerialVprError
+from aerial_vpr_cl.errors import AerialVprError, StoreError
 from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.knowledge.readiness import what_is_missing
 from aerial_vpr_cl.learning.adapt import adapt
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.mission.open_mission import missions_being_recorded
@@ -32,6 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Adapt and print a line for each mission."""
     settings = from_arguments(args, AdaptSettings, args.settings)
+    if missing := what_is_missing(str(args.store)):
+        raise StoreError(missing)
     missions = args.missions or GenerationStore(args.store).waiting_missions()
     if not missions:
         recording = missions_being_recorded(GenerationStore(args.store).missions_dir)

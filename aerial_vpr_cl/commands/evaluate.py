@@ -9,7 +9,7 @@ from pathlib import Path
 from aerial_vpr_cl.evaluation.flight_score import FlightAnswers, FlightScore
 from aerial_vpr_cl.evaluation.score_tables import flight_values, score_table, scores_of
 from aerial_vpr_cl.evaluation.store_evaluation import evaluate_store
-from aerial_vpr_cl.files import replace_file
+from aerial_vpr_cl.files import prepare_output, replace_file
 from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.localization.estimate import REASONS
 from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
@@ -37,6 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Evaluate and print the table."""
+    if args.json is not None:
+        prepare_output(args.json)
     bar = ProgressBar()
     try:
         generation, flights = evaluate_store(
@@ -61,7 +63,6 @@ def run(args: argparse.Namespace) -> None:
             "summaries": {name: found.to_dict() for name, found in scores.items()},
             "missions": [flight_values(flight) for flight in flights],
         }
-        args.json.parent.mkdir(parents=True, exist_ok=True)
         replace_file(args.json, (json.dumps(values, indent=1) + "\n").encode())
     if args.plots is not None:
         from aerial_vpr_cl.evaluation.track_pictures import draw_flights

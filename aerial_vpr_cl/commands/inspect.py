@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.errors import SettingsError
+from aerial_vpr_cl.files import prepare_output
 from aerial_vpr_cl.knowledge.draft import REPLAY_FILE
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import MapFolder, open_map
@@ -40,6 +41,8 @@ def run(args: argparse.Namespace) -> None:
     """Print the tables and write the pictures that were asked for."""
     if bool(args.retained) != bool(args.mission):
         raise SettingsError("--retained and --mission belong together: the picture needs the frames that were not kept")
+    for picture in filter(None, (args.sheet, args.retained)):
+        prepare_output(picture)
     folder = open_map(args.store)
     path = args.buffer or GenerationStore(args.store).newest(grid_hash=folder.grid.hash).path / REPLAY_FILE
     buffer = ReplayBuffer.load(path, folder.grid.hash)

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 
 from aerial_vpr_cl.errors import SettingsError
-from aerial_vpr_cl.files import replace_file
+from aerial_vpr_cl.files import prepare_output, replace_file
 from aerial_vpr_cl.progress import ProgressBar
 from aerial_vpr_cl.simulation.pictures import frame_strip
 from aerial_vpr_cl.simulation.scenario import MissionSpec, Scenario, load_scenario
@@ -49,8 +49,11 @@ def run(args: argparse.Namespace) -> None:
         raise SettingsError("nothing to do; give --out DIR for the bags or --world-map FILE.tif for the map")
     if not 0.0 < args.scale <= 100.0:
         raise SettingsError(f"--scale is {args.scale:g}; it must be above 0 and at most 100")
+    if args.seed is not None and args.seed < 0:
+        raise SettingsError(f"--seed is {args.seed}; it must be at least 0")
     missions = [_adjusted(mission, args) for mission in scenario.chosen(args.mission)]
     if args.world_map is not None:
+        prepare_output(args.world_map)
         write_world_map(scenario, args.world_map)
         print(f"{args.world_map}: satellite map of the simulated world")
     if args.out is None:

@@ -120,6 +120,8 @@ def build_map(
     A folder that holds another grid is refused, and so is another raster or other settings once something has been
     learnt from the map: what was learnt would no longer mean the same ground.
     """
+    if file := next((path for path in (store, *store.parents) if path.exists() and not path.is_dir()), None):
+        raise MapError(f"{file}: is a file; a store is a directory: give the name of a new one")
     satellite = SatelliteMap.open(raster, bands=bands, epsg=epsg)
     grid, patches = lay_patches(satellite, settings, progress)
     facts = {

@@ -21,6 +21,9 @@ from aerial_vpr_cl.settings import setting
 SAMPLES_PER_SIDE = 64
 """Points per side of a window at which its valid share is measured."""
 
+MOST_PLACES = 2_000_000
+"""Places on the largest map: 140 km a side at the usual 100 m. A drone flies over less, and memory ends soon after."""
+
 BATCH_PLACES = 64
 """Places measured at a time, to bound memory."""
 
@@ -118,6 +121,13 @@ def lay_patches(
         raise MapError(
             f"{satellite.path}: a footprint of {settings.footprint_m:g} m is larger than the map of "
             f"{width_m:.0f} × {height_m:.0f} m; give a smaller footprint_m or a larger map"
+        )
+    n_places = width_m / settings.stride_m * (height_m / settings.stride_m)
+    if not n_places <= MOST_PLACES:
+        raise MapError(
+            f"{satellite.path}: {n_places:.3g} places, every {settings.stride_m:g} m of {width_m / 1000:.0f} × "
+            f"{height_m / 1000:.0f} km, are too many; cut the map to where you fly (gdalwarp -te), or give a larger "
+            "stride_m"
         )
     coverage, geometry = satellite.coverage(settings.footprint_m / SAMPLES_PER_SIDE, progress)
     if not coverage.any():
