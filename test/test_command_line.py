@@ -75,8 +75,8 @@ def test_not_a_number_passes_no_range(refused, raster, store, tmp_path):
 
 
 def test_a_store_is_not_made_where_a_file_is(refused, raster, tmp_path):
-    assert "ground.tif: is a file; a store is a directory" in refused("build-map", raster, "--out", raster)
-    assert "Not a directory" in refused("build-map", raster, "--out", raster / "store")
+    for place in (raster, raster / "store"):
+        assert "ground.tif: is a file; a store is a directory" in refused("build-map", raster, "--out", place)
 
 
 def test_more_patches_than_memory_are_refused_before_they_are_laid(refused, raster, tmp_path):
