@@ -29,6 +29,7 @@ class MissionReport:
     used: int = 0  # of these, after near-identical ones were left out
     kept: int = 0  # observations of this mission now in the replay buffer
     refused: dict[str, int] = field(default_factory=dict)  # frames left out, by reason
+    labels: dict[str, int] = field(default_factory=dict)  # frames with a position, by where it comes from
     before: Recalls | None = None  # None: it was not learnt now
     after: Recalls | None = None
     steps: int = 0
@@ -68,7 +69,9 @@ class MissionReport:
             )
             if not math.isnan(old) and not math.isnan(new)
         ]
+        places = " and ".join(f"{count} by {source}" for source, count in sorted(self.labels.items()))
         return (
-            f"{self.mission}: learnt as generation {self.generation}: {flown} frames flown, {self.used} used, "
+            f"{self.mission}: learnt as generation {self.generation}: {flown} frames flown"
+            f"{f' (placed: {places})' if places else ''}, {self.used} used, "
             f"{self.kept} kept, {raw}; recall {', '.join(changes)}"
         )

@@ -21,14 +21,14 @@ from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.knowledge import commit_generation, load_knowledge
 from aerial_vpr_cl.knowledge.report import MissionReport
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
+from aerial_vpr_cl.learning.labelled_mission import read_labelled
 from aerial_vpr_cl.learning.loop import Memories
 from aerial_vpr_cl.learning.mission_step import learn_mission
 from aerial_vpr_cl.learning.observations import observations_of, views_of
 from aerial_vpr_cl.learning.thinning import thin
 from aerial_vpr_cl.learning.trunk_outputs import TrunkOutputs
 from aerial_vpr_cl.memory.buffer import Observation
-from aerial_vpr_cl.mission.course import with_course_heading
-from aerial_vpr_cl.mission.mission import Mission, read_mission
+from aerial_vpr_cl.mission.mission import Mission
 from aerial_vpr_cl.model.devices import pick_device
 from aerial_vpr_cl.progress import Progress, silent
 
@@ -82,13 +82,7 @@ def adapt_to_mission(
         raise MissionError(str(error)) from None
     known = load_knowledge(store, device)
     grid = known.map.grid
-    mission = read_mission(
-        path,
-        grid,
-        image_topic=settings.image_topic or None,
-        fix_topic=settings.fix_topic or None,
-        terrain=known.map.terrain,
-    )
+    mission, sources = read_labelled(path, known, settings, progress)
     history = known.generation.facts.missions
     report = MissionReport(
         mission.name,
@@ -96,13 +90,14 @@ def adapt_to_mission(
         committed=True,
         frames=len(mission.frames),
         refused=mission.refused,
+        labels=sources,
         keep_raw=settings.keep_raw,
     )
     if any(learnt.id == identity_of(mission) for learnt in history):
         log.warning("%s was learnt before and is not learnt again", mission.name)
         return report
 
-    observations, refused = observations_of(with_course_heading(mission), grid, views_of(known))
+    observations, refused = observations_of(mission, grid, views_of(known))
     used = thin(observations, settings)
     store.require_space(known.bytes_of_next(_most_bytes_kept(used, settings.budget * grid.n_groups)))
     memories = Memories(known.exemplars, known.map.satellite)

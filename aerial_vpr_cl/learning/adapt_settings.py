@@ -76,7 +76,27 @@ class CalibrationSettings:
 
 
 @dataclass(frozen=True)
-class AdaptSettings(MissionSettings, ThinningSettings, GateSettings, CalibrationSettings):
+class LabelSettings:
+    """What is believed of a flight's positions."""
+
+    labels: str = setting(
+        "auto",
+        "auto: GNSS where the proven track agrees with it, else the track (gnss where the map is as_seen); gnss: GNSS "
+        "alone, as in the paper; track: never GNSS",
+        choices=("auto", "gnss", "track"),
+    )
+    label_radius_cells: float = setting(
+        0.25, "largest 95 % radius of a label from the track, in cell sides", low=0.01, high=1.0
+    )
+    gnss_bridge_s: float = setting(
+        15.0,
+        "longest stretch without a track, in seconds, over which GNSS that agrees at both ends is believed",
+        low=0.0,
+    )
+
+
+@dataclass(frozen=True)
+class AdaptSettings(LabelSettings, MissionSettings, ThinningSettings, GateSettings, CalibrationSettings):
     """Everything about an adaptation; the paper's values are the defaults where it gives one."""
 
     image_topic: str = setting("", "topic of the frames in a bag; empty: found by type")

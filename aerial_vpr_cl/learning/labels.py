@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.learning.adapt_settings import LabelSettings
 from aerial_vpr_cl.localization.estimate import Estimate, Rejection
+from aerial_vpr_cl.mission.course import with_course_heading
 from aerial_vpr_cl.mission.frames import Frame
 from aerial_vpr_cl.mission.gnss import GnssGates, Track
 from aerial_vpr_cl.mission.mission import Flight
 from aerial_vpr_cl.mission.situation import Motion
 from aerial_vpr_cl.progress import Progress, silent
-from aerial_vpr_cl.settings import setting
 
 GNSS, TRACK = "gnss", "track"
 NO_TRACK = "no proven track"
@@ -36,26 +37,6 @@ REASONS = {
 
 SAME_PLACE = 13.8
 """Squared sigmas (two degrees of freedom) beyond which one in a thousand honest pairs lies."""
-
-
-@dataclass(frozen=True)
-class LabelSettings:
-    """What is believed of a flight's positions."""
-
-    labels: str = setting(
-        "auto",
-        "auto: GNSS where the proven track agrees with it, else the track; gnss: GNSS alone, as in the paper; track: "
-        "never GNSS",
-        choices=("auto", "gnss", "track"),
-    )
-    label_radius_cells: float = setting(
-        0.25, "largest 95 % radius of a label from the track, in cell sides", low=0.01, high=1.0
-    )
-    gnss_bridge_s: float = setting(
-        15.0,
-        "longest stretch without a track, in seconds, over which GNSS that agrees at both ends is believed",
-        low=0.0,
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,21 +90,21 @@ def label_flight(
     gates: GnssGates | None = None,
     progress: Progress = silent,
 ) -> Labels:
-    """Follow a flight both ways and label its frames."""
-    settings = settings or LabelSettings()
-    frames = flight.frames
-    forwards = _follow(frames, new_tracker(), progress, f"following {flight.name}")
-    backwards = _follow(reverse(frames), new_tracker(), progress, f"following {flight.name} back")[::-1]
+    """Follow a flight both ways and label its frames. The flight's own positions, which may be the truth, are not used.
+
+    Where no attitude was recorded the heading is the course of GNSS: that of a false one finds no track.
+    """
+    settings, gates = settings or LabelSettings(), gates or GnssGates()
+    stamps = [frame.stamp_ns for frame in flight.frames]
+    gnss, _ = Track(flight.fixes, gates, grid.projection).at(stamps)
+    placed = tuple(replace(frame, position=point) for frame, point in zip(flight.frames, gnss))
+    frames = with_course_heading(replace(flight, frames=placed)).frames
+    forwards = _follow(frames, new_tracker(), progress, "follow")
+    backwards = _follow(reverse(frames), new_tracker(), progress, "follow back")[::-1]
     track = [join(there, back) for there, back in zip(forwards, backwards)]
-    stamps = [frame.stamp_ns for frame in frames]
-    gnss = np.full((len(frames), 2), np.nan)
-    sigmas = np.full(len(frames), np.nan)
-    if settings.labels != TRACK and flight.fixes:
-        gates = gates or GnssGates()
-        gnss, _ = Track(flight.fixes, gates, grid.projection).at(stamps)
-        sigmas = _sigmas(flight, gates, stamps)
     radius_m = settings.label_radius_cells * grid.cell_side_m
-    return Labels(choose(track, gnss, sigmas, stamps, radius_m, settings.gnss_bridge_s))
+    believed = gnss if settings.labels != TRACK else np.full_like(gnss, np.nan)
+    return Labels(choose(track, believed, _sigmas(flight, gates, stamps), stamps, radius_m, settings.gnss_bridge_s))
 
 
 def join(first: Place | None, second: Place | None) -> Place | None:
@@ -138,9 +119,7 @@ def join(first: Place | None, second: Place | None) -> Place | None:
         return None
     ways = [np.linalg.inv(place.covariance) / 2.0 for place in (first, second)]
     covariance = np.linalg.inv(ways[0] + ways[1])
-    position = covariance @ (ways[0] @ first.position + ways[1] @ second.position)
-    # What the two still differ by is an error that neither has stated.
-    return Place(position, covariance + np.outer(apart, apart) / 4.0)
+    return Place(covariance @ (ways[0] @ first.position + ways[1] @ second.position), covariance)
 
 
 def choose(
@@ -219,6 +198,8 @@ def _is_bridged(
 
 def _sigmas(flight: Flight, gates: GnssGates, stamps_ns: Sequence[int]) -> NDArray[np.float64]:
     """(n,) standard deviations that the receiver states around the frames; where it states none, half the gate."""
+    if not flight.fixes:
+        return np.full(len(stamps_ns), np.nan)
     times = np.array([fix.stamp_ns for fix in flight.fixes], np.float64)
     stated = np.array([fix.sigma_m for fix in flight.fixes], np.float64)
     stated = np.where(np.isfinite(stated) & (stated > 0.0), stated, gates.max_sigma_m / 2.0)

@@ -35,9 +35,20 @@ def open_tracker(
     `localizer` is one that is open already; else the store's newest generation is opened.
     """
     settings = settings or TrackerSettings()
-    folder = open_map(store)
     if settings.use_network and localizer is None:
         localizer = Localizer.open(store, device=device)
+    return tracker_over(open_map(store), settings, localizer=localizer, progress=progress)
+
+
+def tracker_over(
+    folder: MapFolder,
+    settings: TrackerSettings | None = None,
+    *,
+    localizer: Localizer | None = None,
+    progress: Progress = silent,
+) -> Tracker:
+    """A tracker over a map that is open; without a localizer no network proposes."""
+    settings = settings or TrackerSettings()
     return Tracker(
         folder.grid,
         ViewSettings(NORTH_UP, folder.settings.footprint_m, VIEW_PX),

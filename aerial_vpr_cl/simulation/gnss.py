@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aerial_vpr_cl.geo.projection import Projection
 from aerial_vpr_cl.settings import setting
@@ -29,6 +30,13 @@ class GnssSettings:
     jumps: int = setting(0, "times multipath shifts the position", low=0, high=100)
     jump_m: float = setting(30.0, "typical shift", low=0.0, high=1000.0)
     jump_s: float = setting(6.0, "length of each", low=0.1, high=3600.0)
+    jammed: bool = setting(False, "no fix from the first second to the last")
+    spoofing: str = setting(
+        "none",
+        "a false GNSS: shifted by a constant (offset), dragged away more and more (drift), or the flight backwards",
+        choices=("none", "offset", "drift", "backwards"),
+    )
+    spoofing_m: float = setting(1000.0, "how far a false GNSS lies off, at the end of a drift", low=0.0, high=1e5)
     honest: bool = setting(True, "the covariance grows with multipath; otherwise it stays small")
 
 
@@ -57,7 +65,8 @@ def receive(flight: Flight, gnss: GnssSettings, projection: Projection, rng: np.
         error[shifted] += size * np.array([np.sin(bearing), np.cos(bearing)])
         if gnss.honest:
             variance[shifted] += size**2
-    latitude, longitude = projection.to_wgs84(flight.positions_at(stamps) + error)
+    lost |= gnss.jammed
+    latitude, longitude = projection.to_wgs84(_told(flight, gnss, stamps) + error)
     altitude = flight.altitudes_m_at(stamps) + rng.normal(0.0, 1.5 * gnss.noise_m, len(seconds))
     fixes = []
     for k in range(len(seconds)):
@@ -75,3 +84,13 @@ def receive(flight: Flight, gnss: GnssSettings, projection: Projection, rng: np.
         elif not gnss.silent_outages:
             fixes.append(Fix(int(stamps[k]), float("nan"), float("nan"), float("nan"), STATUS_NO_FIX, 1e6))
     return fixes
+
+
+def _told(flight: Flight, gnss: GnssSettings, stamps: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(k, 2) where the signals say that the drone is: the truth, or a smooth lie."""
+    truth = flight.positions_at(stamps)
+    if gnss.spoofing == "backwards":
+        return flight.positions_at(stamps[0] + stamps[-1] - stamps)
+    shares = {"offset": np.ones(len(stamps)), "drift": np.linspace(0.0, 1.0, len(stamps))}
+    share = shares.get(gnss.spoofing, np.zeros(len(stamps)))
+    return truth + share[:, None] * gnss.spoofing_m * np.array([0.6, 0.8])

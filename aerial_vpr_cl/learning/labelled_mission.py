@@ -1,0 +1,70 @@
+"""A mission as it is learnt: its frames with positions that can be believed, and where those come from."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from aerial_vpr_cl.errors import MissionError
+from aerial_vpr_cl.geo.grid import NO_CLASS
+from aerial_vpr_cl.geo.view_kind import AS_SEEN
+from aerial_vpr_cl.knowledge.knowledge import Knowledge
+from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
+from aerial_vpr_cl.learning.labels import GNSS, REASONS, Label, Step, label_flight
+from aerial_vpr_cl.localization.localizer import Localizer
+from aerial_vpr_cl.localization.open_tracker import tracker_over
+from aerial_vpr_cl.localization.tracker import Tracker
+from aerial_vpr_cl.mission.course import with_course_heading
+from aerial_vpr_cl.mission.gnss import OUTSIDE_MAP
+from aerial_vpr_cl.mission.gnss import REASONS as GNSS_REASONS
+from aerial_vpr_cl.mission.mission import Mission, gates_of, read_flight, read_mission
+from aerial_vpr_cl.progress import Progress, silent
+
+log = logging.getLogger(__name__)
+
+WORDS = {**GNSS_REASONS, **REASONS}
+
+
+def read_labelled(
+    path: Path, known: Knowledge, settings: AdaptSettings, progress: Progress = silent
+) -> tuple[Mission, dict[str, int]]:
+    """The frames of a bag that can be learnt from, and how many positions come from where.
+
+    MissionError if there is none, with what was missing.
+    """
+    image_topic, fix_topic = settings.image_topic or None, settings.fix_topic or None
+    grid, terrain = known.map.grid, known.map.terrain
+    if settings.labels == GNSS or (settings.labels == "auto" and known.map.settings.view == AS_SEEN):
+        mission = read_mission(path, grid, image_topic=image_topic, fix_topic=fix_topic, terrain=terrain)
+        return with_course_heading(mission), {GNSS: len(mission)}
+    flight = read_flight(path, grid, image_topic=image_topic, fix_topic=fix_topic, terrain=terrain)
+    labels = label_flight(flight, grid, _trackers(known, progress), settings, gates_of(path), progress)
+    refused, frames = Counter(flight.refused) + Counter(labels.left_out), []
+    for frame, label in zip(flight.frames, labels.labels):
+        if not isinstance(label, Label):
+            continue
+        if grid.class_of([label.position])[0] == NO_CLASS:
+            refused[OUTSIDE_MAP] += 1
+            continue
+        frames.append(replace(frame, position=label.position))
+    if not frames:
+        words = ", ".join(f"{count} {reason} ({WORDS.get(reason, reason)})" for reason, count in refused.items())
+        raise MissionError(f"{path}: no frame has a position that is proven: {words}; nothing is learnt from it")
+    log.info("%s: positions from %s", flight.name, labels.sources)
+    placed = Mission(flight.path, flight.name, flight.modality, tuple(frames), dict(refused))
+    return with_course_heading(placed), labels.sources
+
+
+def _trackers(known: Knowledge, progress: Progress) -> Callable[[], Step]:
+    """One tracker, as it flies, begun anew for every way it is given."""
+    localizer = Localizer(known.network, known.generation, footprint_m=known.map.settings.footprint_m)
+    tracker: Tracker = tracker_over(known.map, localizer=localizer, progress=progress)
+
+    def begin() -> Step:
+        tracker.reset()
+        return lambda frame, now_ns, motion: tracker.step(now_ns, frame.decode(), frame.situation, motion)
+
+    return begin
