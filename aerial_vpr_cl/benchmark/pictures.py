@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +14,16 @@ from aerial_vpr_cl.benchmark.protocol import FlownMission
 from aerial_vpr_cl.benchmark.records import Record
 from aerial_vpr_cl.benchmark.settings import Run
 from aerial_vpr_cl.benchmark.work_folder import WorkFolder
+from aerial_vpr_cl.errors import ModelError
 from aerial_vpr_cl.evaluation import plots
 from aerial_vpr_cl.evaluation.tables import method_title
 from aerial_vpr_cl.images import decode_compressed
 from aerial_vpr_cl.knowledge.map_folder import MapFolder
 from aerial_vpr_cl.learning.trunk_outputs import features_of, whole_image
 from aerial_vpr_cl.memory.picture import draw_retained
+from aerial_vpr_cl.model.network import Network
+
+log = logging.getLogger(__name__)
 
 COMPARED = ("random", "dbs_hybrid")
 RETAINED = ("random", "lbs", "dbs", "dbs_hybrid")
@@ -27,14 +33,16 @@ TILE_PX = 160
 def draw_pictures(work: WorkFolder, records: Mapping[Run, Record], folder: Path) -> None:
     """The paper's qualitative panels and the projection of retained frames, as far as records and missions are there.
 
-    Where only the records were kept, there is nothing to show.
+    One of each for every budget. Where only the records were kept, there is nothing to show.
     """
     if not (work.store / "map").is_dir():
         return
-    cases = qualitative_cases(work, records)
-    if cases:
-        plots.save(plots.qualitative_panels(cases), folder / "qualitative.png")
-    draw_retained_frames(work, records, folder)
+    for budget in sorted({run.budget for run in records if run.budget}):
+        own = {run: record for run, record in records.items() if run.budget == budget}
+        cases = qualitative_cases(work, own)
+        if cases:
+            plots.save(plots.qualitative_panels(cases), folder / f"qualitative-B{budget}.png")
+        draw_retained_frames(work, own, folder, f"B{budget}")
 
 
 def qualitative_cases(work: WorkFolder, records: Mapping[Run, Record]) -> list[plots.QualitativeCase]:
@@ -55,23 +63,37 @@ def qualitative_cases(work: WorkFolder, records: Mapping[Run, Record]) -> list[p
     return cases
 
 
-def draw_retained_frames(work: WorkFolder, records: Mapping[Run, Record], folder: Path) -> None:
-    """First mission of the sequence and first infrared one: which of their frames the strategies still hold."""
+def draw_retained_frames(work: WorkFolder, records: Mapping[Run, Record], folder: Path, ending: str) -> None:
+    """First mission of the sequence and first infrared one: which of their frames the strategies still hold.
+
+    As in the paper (section 5.6.2) the space is that of the backbone as it was pretrained, with GeM: no run, and no
+    base training either, has moved it.
+    """
     kept = {method: found[0] for method in RETAINED if (found := _runs_of(records, method))}
     if not kept:
         return
     course, trunk = work.open()
+    try:
+        pretrained = pretrained_network(course.base, work.benchmark.settings.base.weights)
+    except ModelError as error:
+        log.warning("no picture of retained frames: %s", error)
+        return
     record = next(iter(kept.values()))
     infrared = [name for name in record["missions"] if record["facts"][name]["modality"] == "IR"]
     for name in dict.fromkeys([record["missions"][0], *infrared[:1]]):
         mission = next(mission for mission in course.sequence if mission.name == name)
-        # A space that no run has moved.
-        features = features_of(course.base, [whole_image(observation) for observation in mission.train], trunk)
+        features = features_of(pretrained, [whole_image(observation) for observation in mission.train], trunk)
         panels = {}
         for method, own in kept.items():
             retained = np.isin(np.arange(len(mission.train)), own["buffer"]["kept"][name])
             panels[f"{method_title(method)}, {name}"] = (features, retained)
-        draw_retained(panels, folder / f"retained-{name}.png")
+        draw_retained(panels, folder / f"retained-{name}-{ending}.png")
+
+
+def pretrained_network(network: Network, weights: str | None) -> Network:
+    """The same backbone before any training of ours, with GeM."""
+    settings = replace(network.settings, aggregation="gem")
+    return Network.build(settings, network.grid, weights=weights, device=network.device)
 
 
 def _runs_of(records: Mapping[Run, Record], method: str) -> list[Record]:

@@ -92,7 +92,9 @@ class Trajectory:
     answers: list[dict[str, Answers]] = field(default_factory=list)  # K + 1 times, by mission
     losses: list[float] = field(default_factory=list)  # of the last epoch of each mission
     learn_s: list[float] = field(default_factory=list)
+    learn_views: list[int] = field(default_factory=list)
     select_s: list[float] = field(default_factory=list)
+    select_views: list[int] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
 
 
@@ -139,7 +141,9 @@ def fly_course(
         )
         network, buffer, method_state = result.network, result.buffer, result.method_state
         trajectory.learn_s.append(result.learn_s)
+        trajectory.learn_views.append(result.learn_views)
         trajectory.select_s.append(result.select_s)
+        trajectory.select_views.append(result.select_views)
         trajectory.steps.append(result.learnt.steps)
         trajectory.losses.append(result.learnt.epoch_losses[-1] if result.learnt.epoch_losses else float("nan"))
         trajectory.answers.append({mission.name: answer(network, mission, trunk) for mission in course.missions})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ FORMAT = 1
 THRESHOLDS_M = (50.0, 100.0, 200.0, 300.0)
 
 Record = dict[str, Any]
+Records = Mapping[Run, Record]
 
 
 def record_of(
@@ -86,6 +88,15 @@ def read_records(folder: Path) -> dict[Run, Record]:
             found[Run(**record["run"])] = _numbers(record)
         except (ValueError, KeyError, TypeError) as error:
             raise SettingsError(f"{path}: is no record of a run ({error!r}); delete it to repeat the run") from None
+    return found
+
+
+def by_method(records: Records, order: str, budget: int, pick: Callable[[Record], Any]) -> dict[str, list[Any]]:
+    """What is picked from the records of an order and a budget, by method, one a seed; those without a buffer too."""
+    found: dict[str, list[Any]] = {}
+    for run, record in records.items():
+        if run.order == order and run.budget in (0, budget):
+            found.setdefault(run.method, []).append(pick(record))
     return found
 
 

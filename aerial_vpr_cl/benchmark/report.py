@@ -9,10 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from aerial_vpr_cl.benchmark.records import Record
-from aerial_vpr_cl.benchmark.settings import Benchmark, Run, Study
-from aerial_vpr_cl.evaluation import plots
-from aerial_vpr_cl.evaluation.metrics import c3, mean_std, old_final, over_seeds
+from aerial_vpr_cl.benchmark.cost_tables import (
+    ADAPTATION_COLUMNS,
+    QUERY_COLUMNS,
+    adaptation_figures,
+    query_figures,
+)
+from aerial_vpr_cl.benchmark.figures import draw_figures
+from aerial_vpr_cl.benchmark.records import Record, Records, by_method
+from aerial_vpr_cl.benchmark.settings import Benchmark, Study
+from aerial_vpr_cl.evaluation.metrics import mean_std, old_final, over_seeds
 from aerial_vpr_cl.evaluation.tables import (
     CONTINUAL_COLUMNS,
     LOCALIZATION_COLUMNS,
@@ -28,8 +34,6 @@ from aerial_vpr_cl.evaluation.tables import (
     panel_of_runs,
 )
 from aerial_vpr_cl.files import replace_file
-
-Records = Mapping[Run, Record]
 
 SENSOR_COLUMNS = (
     Column("recall_300", "R@300"),
@@ -58,15 +62,6 @@ UNSEEN_COLUMNS = (
     Column("mean_rank", "Mean rank", "lower", "", 3),
 )
 """Both panels of the paper's SUES-200 table."""
-COST_COLUMNS = (
-    Column("learn_s", "Learning", "", "s/mission", 1),
-    Column("select_ms", "Selection", "", "ms/mission", 0),
-    Column("query_p50_ms", "Query p50", "", "ms", 1),
-    Column("query_p95_ms", "Query p95", "", "ms", 1),
-    Column("peak_memory_mb", "Peak memory", "", "MB", 0),
-    Column("buffer_mb", "Replay buffer", "", "MB", 2),
-)
-HEAT_MAPS = ("ft", "dbs_hybrid")
 
 
 def write_report(benchmark: Benchmark, records: Records, folder: Path) -> str:
@@ -152,60 +147,49 @@ def tables_of(study: Study, records: Records) -> dict[str, Table]:
             f"{title}drone-to-satellite retrieval of unseen locations",
             marks=2,
         )
-    found["costs"] = Table(COST_COLUMNS, _panels(study, records, _costs), f"{title}costs on this computer", marks=0)
+    found["costs"] = Table(
+        ADAPTATION_COLUMNS,
+        _panels(study, records, adaptation_figures),
+        f"{title}costs of adaptation on this computer; every run as if it were alone",
+        marks=0,
+    )
+    if panels := _query_panels(study, records):
+        found["queries"] = Table(
+            QUERY_COLUMNS, panels, f"{title}costs of single queries on this computer", marks=0, corner="Queries"
+        )
     return found
 
 
 def _order_tables(study: Study, records: Records, title: str) -> dict[str, Table]:
-    """By order, as the paper's named orders are given, and over orders, as its random ones are."""
-    by_order = {order: _by_method(records, order, None, _summary) for order in study.orders}
-    panel = panel_of_orders(by_order)
+    """By order, as the paper's named orders are given, and over orders, as its random ones are; budgets apart."""
     groups = {"orders": ("faa", "bwt"), "orders-criteria": ("c1", "c2", "c3")}
+    by_order = {
+        budget: {order: by_method(records, order, budget, _summary) for order in study.orders}
+        for budget in study.budgets
+    }
     found = {}
     for name, keys in groups.items():
         columns = columns_of_orders(study.orders, [column for column in CONTINUAL_COLUMNS if column.key in keys])
+        panels = [panel_of_orders(runs, _budget_title(study, budget)) for budget, runs in by_order.items()]
         words = " / ".join(key.upper() for key in keys)
-        found[name] = Table(columns, [panel], f"{title}{words} by mission order")
+        found[name] = Table(columns, panels, f"{title}{words} by mission order")
+    panels = [panel_of_runs(_means_of_orders(runs), _budget_title(study, budget)) for budget, runs in by_order.items()]
+    caption = f"{title}mean and deviation over {len(study.orders)} mission orders, each the mean of its seeds"
+    found["over-orders"] = Table(CONTINUAL_COLUMNS, panels, caption)
+    return found
+
+
+def _means_of_orders(by_order: Mapping[str, Mapping[str, Sequence[Any]]]) -> dict[str, list[dict[str, float]]]:
+    """By method, one a mission order: the mean of its seeds."""
     means: dict[str, list[dict[str, float]]] = {}
     for methods in by_order.values():
         for method, summaries in methods.items():
             means.setdefault(method, []).append({key: value.mean for key, value in over_seeds(summaries).items()})
-    caption = f"{title}mean and deviation over {len(study.orders)} mission orders, each the mean of its seeds"
-    found["over-orders"] = Table(CONTINUAL_COLUMNS, [panel_of_runs(means)], caption)
-    return found
+    return means
 
 
-def draw_figures(study: Study, records: Records, folder: Path) -> None:
-    """The study's figures as PNG."""
-    order, budgets = study.orders[0], study.budgets
-    main = {run: record for run, record in records.items() if run.order == order and run.budget in (0, budgets[-1])}
-    if not main:
-        return
-    first = next(iter(main.values()))
-    missions, limit = first["missions"], f"{first['threshold_m']:g}"
-    curves = {
-        "C1": (0, lambda record: record["held_out_recall"][limit]),
-        "C3": (2, lambda record: _retention(record, limit)),
-    }
-    for metric, (first_step, curve) in curves.items():
-        values = _by_method(main, order, None, curve)
-        if len(missions) < 2 or (metric == "C1" and not first["held_out"]):
-            continue
-        figure = plots.metric_over_missions(_titled(values), missions, metric, first_step=first_step)
-        plots.save(figure, folder / f"{study.name}-{metric}.png")
-    errors = {
-        method: np.concatenate([mission["errors_m"] for record in found for mission in record["final"].values()])
-        for method, found in _by_method(main, order, None, lambda record: record).items()
-    }
-    plots.save(plots.error_distribution(_titled(errors)), folder / f"{study.name}-errors.png")
-    for method in HEAT_MAPS:
-        found = _by_method(main, order, None, lambda record: record["matrix"][limit]).get(method)
-        if found:
-            mean = np.mean(np.asarray(found, float), axis=0)
-            figure = plots.accuracy_heat_map(mean, missions, method_title(method))
-            plots.save(figure, folder / f"{study.name}-R-{method}.png")
-    if len(budgets) > 1:
-        plots.save(plots.capacity_sensitivity(_by_capacity(study, records)), folder / f"{study.name}-capacity.png")
+def _budget_title(study: Study, budget: int) -> str:
+    return f"B = {budget}" if len(study.budgets) > 1 else ""
 
 
 def _panels(study: Study, records: Records, pick: Callable[[Record], Any], title: str = "") -> list[Panel]:
@@ -213,20 +197,11 @@ def _panels(study: Study, records: Records, pick: Callable[[Record], Any], title
     panels = []
     for order in study.orders:
         for budget in study.budgets:
-            runs = _by_method(records, order, budget, pick)
+            runs = by_method(records, order, budget, pick)
             many = len(study.orders) * len(study.budgets) > 1
             if runs:
                 panels.append(panel_of_runs(runs, f"{order.capitalize()}, B = {budget}" if many else title))
     return panels
-
-
-def _by_method(records: Records, order: str, budget: int | None, pick: Callable[[Record], Any]) -> dict[str, list[Any]]:
-    """What is picked from the records of an order and a budget (None: whichever), by method, one a seed."""
-    found: dict[str, list[Any]] = {}
-    for run, record in records.items():
-        if run.order == order and (budget is None or run.budget in (0, budget)):
-            found.setdefault(run.method, []).append(pick(record))
-    return found
 
 
 def _base_panel(records: Records) -> Panel:
@@ -238,19 +213,37 @@ def _base_panel(records: Records) -> Panel:
 
 
 def _retrieval_panels(records: Records) -> list[Panel]:
-    panels = []
-    kept = {run: record for run, record in records.items() if "retrieval" in record}
-    for stage, words in (("base", "base model"), ("final", "")):
-        for method in dict.fromkeys(run.method for run in kept):
-            found = [record for run, record in kept.items() if run.method == method]
-            rows = {way: [_way(record, stage, way) for record in found] for way in ("classification", "retrieval")}
-            patches = found[0]["retrieval"][stage]["patches"]
-            named = {"classification": "Classification", "retrieval": f"Retrieval, {patches} patches"}
-            title = words.capitalize() or f"After all missions, {method_title(method)}"
-            panels.append(Panel({named[way]: over_seeds(values) for way, values in rows.items()}, title))
-            if stage == "base":
-                break
+    """The base model once, then every method and budget."""
+    kept: dict[tuple[str, int], list[Record]] = {}
+    for run, record in records.items():
+        if "retrieval" in record:
+            kept.setdefault((run.method, run.budget), []).append(record)
+    budgets = {budget for _, budget in kept if budget}
+    panels = [_retrieval_panel(found, "base", "Base model") for found in [*kept.values()][:1]]
+    for (method, budget), found in kept.items():
+        words = f", B = {budget}" if budget and len(budgets) > 1 else ""
+        panels.append(_retrieval_panel(found, "final", f"After all missions, {method_title(method)}{words}"))
     return panels
+
+
+def _retrieval_panel(found: Sequence[Record], stage: str, title: str) -> Panel:
+    named = {
+        "classification": "Classification",
+        "retrieval": f"Retrieval, {found[0]['retrieval'][stage]['patches']} patches",
+    }
+    rows = {words: over_seeds([_way(record, stage, way) for record in found]) for way, words in named.items()}
+    return Panel(rows, title)
+
+
+def _query_panels(study: Study, records: Records) -> list[Panel]:
+    """Latencies of the last method of the study, the one it is about: the networks of all are alike."""
+    for method in reversed(study.methods):
+        found = [query_figures(record) for run, record in records.items() if run.method == method]
+        names = list(dict.fromkeys(name for figures in found for name in figures))
+        if names:
+            rows = {name: over_seeds([figures[name] for figures in found if name in figures]) for name in names}
+            return [Panel(rows, method_title(method))]
+    return []
 
 
 def _way(record: Record, stage: str, way: str) -> dict[str, float]:
@@ -269,34 +262,3 @@ def _altitudes(record: Record) -> dict[str, float]:
 def _by_sensor(localization: Mapping[str, Any]) -> dict[str, float]:
     recalls = {kind: localization.get(kind, {}).get("recall_300", math.nan) for kind in ("VIS", "IR")}
     return {"recall_300": localization["all"]["recall_300"], "median_m": localization["all"]["median_m"], **recalls}
-
-
-def _costs(record: Record) -> dict[str, float]:
-    timing = record["timing"]
-    return {
-        "learn_s": float(np.mean(timing["learn_s"])),
-        "select_ms": 1000 * float(np.mean(timing["select_s"])),
-        "buffer_mb": record["buffer"]["bytes"] / 1e6,
-        **{key: timing[key] for key in ("query_p50_ms", "query_p95_ms", "peak_memory_mb")},
-    }
-
-
-def _retention(record: Record, limit: str) -> list[float]:
-    counts = [record["facts"][name]["test"] for name in record["missions"]]
-    return [c3(record["matrix"][limit], counts, step) for step in range(2, len(counts) + 1)]
-
-
-def _by_capacity(study: Study, records: Records) -> dict[str, dict[str, dict[int, Any]]]:
-    found: dict[str, dict[str, dict[int, Any]]] = {}
-    for metric in ("faa", "c1", "c3", "bwt"):
-        for budget in study.budgets:
-            for method, summaries in _by_method(records, study.orders[0], budget, _summary).items():
-                if any(run.method == method and run.budget for run in records):
-                    title = method_title(method)
-                    values = mean_std([summary[metric] for summary in summaries])
-                    found.setdefault(metric.upper(), {}).setdefault(title, {})[budget] = values
-    return found
-
-
-def _titled(values: Mapping[str, Sequence[Any] | np.ndarray]) -> dict[str, Any]:
-    return {method_title(method): value for method, value in values.items()}

@@ -7,32 +7,25 @@ import functools
 import importlib
 import multiprocessing
 import os
-import platform
 import queue
-import resource
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-import torch
-
+from aerial_vpr_cl.benchmark.costs import PeakMemory, adaptation_costs, query_costs
 from aerial_vpr_cl.benchmark.orders import order
-from aerial_vpr_cl.benchmark.protocol import Course, Trajectory, fly_course
+from aerial_vpr_cl.benchmark.protocol import Course, fly_course
 from aerial_vpr_cl.benchmark.records import record_of, write_record
 from aerial_vpr_cl.benchmark.settings import Run
 from aerial_vpr_cl.benchmark.side_by_side import compare
 from aerial_vpr_cl.benchmark.work_folder import WorkFolder
 from aerial_vpr_cl.errors import AerialVprError, SettingsError
 from aerial_vpr_cl.files import TEMPORARY_PREFIX
-from aerial_vpr_cl.images import decode_compressed
 from aerial_vpr_cl.learning.trunk_outputs import TrunkOutputs
-from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.progress import Progress, silent
 
 REPORT_EVERY_S = 1.0
-TIMED_QUERIES = 30
 
 _opened: dict[str, tuple[Course, TrunkOutputs]] = {}
 """What this process has loaded, by work folder: a worker makes many runs."""
@@ -68,10 +61,16 @@ def execute(work: WorkFolder, run: Run, progress: Progress = silent) -> None:
     course, trunk = _opened[key]
     settings = work.benchmark.settings
     started = time.monotonic()
-    trajectory, network, buffer = fly_course(course, run, order(run.order, course.sequence), trunk, progress)
+    with PeakMemory() as memory:
+        trajectory, network, buffer = fly_course(course, run, order(run.order, course.sequence), trunk, progress)
     record = record_of(trajectory, course, buffer, threshold_m=settings.threshold_m, digest=settings.digest())
     record |= work.further_facts(network, trunk)
-    timing: dict[str, Any] = {"run_s": time.monotonic() - started, **_costs(trajectory, network, course)}
+    timing: dict[str, Any] = {
+        "run_s": time.monotonic() - started,
+        "queries": query_costs(network, course),
+        **adaptation_costs(trajectory, network, course),
+        **memory.facts(),
+    }
     if run.method in settings.retrieval_methods and run.order == "forward":
         record["retrieval"], timing["search_ms"] = {}, {}
         for stage, model in (("base", course.base), ("final", network)):
@@ -80,31 +79,6 @@ def execute(work: WorkFolder, run: Run, progress: Progress = silent) -> None:
     for leftover in work.results.glob(f"{TEMPORARY_PREFIX}*-{run.name}.json"):
         leftover.unlink(missing_ok=True)  # of a process that was killed while it wrote this record
     write_record(work.results / f"{run.name}.json", {**record, "timing": timing})
-
-
-def _costs(trajectory: Trajectory, network: Network, course: Course) -> dict[str, Any]:
-    """What a run took: the paper's resource table."""
-    p50, p95 = query_latency_ms(network, [frame.image for frame in course.missions[0].test[:TIMED_QUERIES]])
-    return {
-        "learn_s": trajectory.learn_s,
-        "select_s": trajectory.select_s,
-        "query_p50_ms": p50,
-        "query_p95_ms": p95,
-        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        "machine": f"{platform.machine()}, torch {torch.__version__}, {torch.get_num_threads()} threads",
-    }
-
-
-def query_latency_ms(network: Network, images: Sequence[bytes]) -> tuple[float, float]:
-    """Median and 95th percentile of the time from an encoded image to its scores, one image at a time."""
-    times = []
-    with torch.inference_mode():
-        network.scores(network.preprocess([decode_compressed(images[0])]))
-        for image in images:
-            started = time.perf_counter()
-            network.scores(network.preprocess([decode_compressed(image)]))
-            times.append(1000 * (time.perf_counter() - started))
-    return float(np.percentile(times, 50)), float(np.percentile(times, 95))
 
 
 def _over_processes(work: WorkFolder, runs: list[Run], workers: int, progress: Progress) -> None:

@@ -38,8 +38,10 @@ class MissionResult:
     before: Recalls | None  # where a gate was asked
     after: Recalls | None
     learnt: LearnReport
-    learn_s: float
+    learn_s: float  # without what the trunk took, which may have seen the views before
+    learn_views: int  # different pictures that the trunk must have seen for it
     select_s: float
+    select_views: int
     method_state: Mapping[str, Tensor]  # what the method takes along to the next mission
 
 
@@ -63,6 +65,7 @@ def learn_mission(
     without calibration all frames are learnt, and the temperature stays.
     """
     started = time.monotonic()
+    trunk.tally()
     method = method_of(settings.method)
     method.load_state(method_state or {})
     learnable, held = hold_back(frames, calibration.calibration_share) if calibration else (list(frames), [])
@@ -78,10 +81,13 @@ def learn_mission(
     learnt = learn(adapted, learnable, memories, method, recipe, settings, trunk, progress)
     failpoint("learn.done")
     after = questions.put_to(adapted, trunk) if questions else None
-    learn_s = time.monotonic() - started
+    passed = trunk.tally()
+    learn_s = time.monotonic() - started - passed.seconds
     reason = refusal(adapted, before, after, gate) if gate and before and after else ""
     if reason:
-        return MissionResult(network, buffer, reason, before, after, learnt, learn_s, 0.0, method_state or {})
+        return MissionResult(
+            network, buffer, reason, before, after, learnt, learn_s, passed.pictures, 0.0, 0, method_state or {}
+        )
 
     started = time.monotonic()
     failpoint("select.start")
@@ -89,11 +95,24 @@ def learn_mission(
     rng = np.random.default_rng([settings.seed, 2, len(past)])
     selected = select_replay(adapted, frames, buffer, method, rng, trunk, progress, limits=limits)
     failpoint("select.done")
-    select_s = time.monotonic() - started
+    chosen = trunk.tally()
+    select_s = time.monotonic() - started - chosen.seconds
     if calibration:
         views = max(FEWEST_LOOKS, len(held))
         looks = exemplars_in_other_looks(
             memories.exemplars, memories.satellite, views, network.input_size, settings.seed
         )
         calibrate(adapted, held, looks, trunk)
-    return MissionResult(adapted, selected, "", before, after, learnt, learn_s, select_s, method.state())
+    return MissionResult(
+        network=adapted,
+        buffer=selected,
+        refusal="",
+        before=before,
+        after=after,
+        learnt=learnt,
+        learn_s=learn_s,
+        learn_views=passed.pictures,
+        select_s=select_s,
+        select_views=chosen.pictures,
+        method_state=method.state(),
+    )

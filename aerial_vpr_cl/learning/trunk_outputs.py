@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import tempfile
+import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -58,6 +59,13 @@ def whole_exemplar(exemplars: ExemplarMemory, row: int, size_px: int, satellite:
     return Picture(("exemplar", row, size_px), lambda: exemplars.read([row], size_px, satellite)[0])
 
 
+class Tally(NamedTuple):
+    """What was asked of the trunk for a while: different pictures, and seconds for those that had to be computed."""
+
+    pictures: int
+    seconds: float
+
+
 class TrunkOutputs:
     """Trunk outputs of pictures, kept in fp16 within a capacity; beyond it they are computed each time."""
 
@@ -65,6 +73,8 @@ class TrunkOutputs:
         self._network = network
         self._kept = kept
         self._known_shape: tuple[int, ...] | None = None
+        self._asked: set[bytes] = set()
+        self._seconds = 0.0
 
     @classmethod
     def private(cls, network: Network, *, capacity_bytes: int, folder: Path | None = None) -> TrunkOutputs:
@@ -110,6 +120,12 @@ class TrunkOutputs:
                 rows[row] = fresh[digest]
         return torch.from_numpy(rows).to(self._network.device, torch.float32)
 
+    def tally(self) -> Tally:
+        """What was asked since the last tally."""
+        found = Tally(len(self._asked), self._seconds)
+        self._asked, self._seconds = set(), 0.0
+        return found
+
     def close(self) -> None:
         """Give the file back."""
         self._kept.close()
@@ -124,6 +140,7 @@ class TrunkOutputs:
 
     def _missing(self, pictures: Iterable[Picture]) -> dict[bytes, Picture]:
         wanted = {digest_of(picture.name): picture for picture in pictures}
+        self._asked |= wanted.keys()
         if any(digest not in self._kept for digest in wanted):
             self._kept.refresh()
         return {digest: picture for digest, picture in wanted.items() if digest not in self._kept}
@@ -133,8 +150,10 @@ class TrunkOutputs:
         digests = list(missing)
         for start in range(0, len(digests), APPENDED):
             part = digests[start : start + APPENDED]
+            started = time.monotonic()
             fresh = dict(zip(part, self._pass([missing[digest].render() for digest in part])))
             self._kept.add(fresh)
+            self._seconds += time.monotonic() - started
             yield fresh
 
     def _pass(self, images: list[NDArray[np.uint8]]) -> NDArray[np.float16]:
