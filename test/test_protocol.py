@@ -7,14 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from benchmark_support import prepared
+from benchmark_support import CONFIG, prepared, write_config
 
 from aerial_vpr_cl.benchmark.protocol import answer, errors_of, fly_course, read_flown
 from aerial_vpr_cl.benchmark.records import record_of
-from aerial_vpr_cl.benchmark.settings import Run
+from aerial_vpr_cl.benchmark.settings import Run, load_benchmark
 from aerial_vpr_cl.benchmark.side_by_side import compare
+from aerial_vpr_cl.benchmark.work_folder import WorkFolder
 from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.evaluation.metrics import summarize_run
+from aerial_vpr_cl.images import decode_compressed
 from aerial_vpr_cl.learning.loop import ViewMaker
 from aerial_vpr_cl.learning.recipes import EMBEDDED_RECIPE
 from aerial_vpr_cl.learning.trunk_outputs import BATCH, TrunkOutputs, whole_image
@@ -81,6 +83,22 @@ def test_a_bag_without_truth_is_tested_by_its_gnss_and_too_short_a_one_is_refuse
     path = write_short(work, tmp_path / "short", 9)
     with pytest.raises(MissionError, match=r"9 frames leave .* fly longer"):
         read_flown(path, course.grid, work.views)
+
+
+def test_north_up_the_same_protocol_learns_and_tests_views(tmp_path):
+    config = CONFIG.replace("view: as_seen, ", "view: north_up, ").replace("rotations: 1", "stride_m: 100")
+    work = WorkFolder(tmp_path / "out", load_benchmark(write_config(tmp_path, config)))
+    work.prepare()
+    course, trunk = work.open()
+    size = course.base.input_size
+    for mission in course.missions:
+        for observation in mission.train + mission.test:
+            assert decode_compressed(observation.image).shape == (size, size, 3)
+    run = Run("dbs_hybrid", "forward", 0, 4)
+    trajectory, network, buffer = fly_course(course, run, course.sequence, trunk)
+    assert len(trajectory.answers) == len(course.sequence) + 1
+    assert network.settings.view.is_north_up
+    assert all(decode_compressed(kept.image).shape == (size, size, 3) for kept in buffer)
 
 
 def write_short(work, path, n):

@@ -15,8 +15,10 @@ from aerial_vpr_cl.files import prepare_output
 from aerial_vpr_cl.knowledge.draft import REPLAY_FILE
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import MapFolder, open_map
+from aerial_vpr_cl.localization.view import View, ViewSettings, make_view
 from aerial_vpr_cl.memory.buffer import ReplayBuffer
 from aerial_vpr_cl.memory.picture import PROJECTIONS, draw_retained, retained_of_mission, save_contact_sheet
+from aerial_vpr_cl.mission.frames import Frame
 from aerial_vpr_cl.mission.mission import Mission, read_mission
 
 HELP = """Show the replay buffer of a store: how many frames of which mission and sensor each group keeps.
@@ -95,17 +97,25 @@ def trunk_features(store: Path, folder: MapFolder, missions: Sequence[Mission]) 
 
     generation = GenerationStore(store).newest(grid_hash=folder.grid.hash)
     network = network_of(folder, generation)
+    views = ViewSettings(folder.settings.view, folder.settings.footprint_m, network.input_size)
     found = []
     with torch.inference_mode():
         for mission in missions:
             rows = []
             for start in range(0, len(mission.frames), TRUNK_BATCH):
-                images = [frame.decode() for frame in mission.frames[start : start + TRUNK_BATCH]]
+                images = [_shown(frame, views) for frame in mission.frames[start : start + TRUNK_BATCH]]
                 outputs = network.trunk_features(network.preprocess(images))
                 # ViT: (B, tokens, d); CNN: (B, d, H, W)
                 rows.append(outputs.mean(dim=1) if outputs.ndim == 3 else outputs.flatten(2).mean(dim=2))
             found.append(torch.cat(rows).numpy() if rows else np.empty((0, 1), np.float32))
     return found
+
+
+def _shown(frame: Frame, views: ViewSettings) -> NDArray[np.uint8]:
+    """What the network is shown of a frame; one that makes no view as it is."""
+    image = frame.decode()
+    view = make_view(image, frame.situation, views)
+    return view.image if isinstance(view, View) else image
 
 
 def _count(group: Sequence, mission: str, modality: str) -> int:
