@@ -11,6 +11,7 @@ from synthetic_rasters import NORTH, WEST, noise_image, write_raster
 
 from aerial_vpr_cl.commands import build_map as build_map_command
 from aerial_vpr_cl.errors import MapError, SettingsError, StoreError
+from aerial_vpr_cl.knowledge import map_folder
 from aerial_vpr_cl.knowledge.map_folder import build_map, open_map
 from aerial_vpr_cl.satellite.map_file import raster_bytes
 from aerial_vpr_cl.satellite.patches import PatchSettings, lay_patches
@@ -192,6 +193,22 @@ def test_a_flipped_bit_in_the_grid_is_noticed(tmp_path, raster):
         open_map(tmp_path / "store")
     with pytest.raises(MapError, match="build the map again"):
         build_map(raster, tmp_path / "store", SETTINGS)
+
+
+def test_a_flipped_bit_in_the_raster_is_noticed_also_by_a_process_that_knew_it_whole(tmp_path, raster, monkeypatch):
+    build_map(raster, tmp_path / "store", PatchSettings(cell_side_m=100.0))
+    copy = tmp_path / "store" / "map" / "map.tif"
+    whole = copy.read_bytes()
+    open_map(tmp_path / "store")
+    middle = len(whole) // 2
+    copy.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+    with pytest.raises(StoreError, match=r"map\.tif: damaged, its SHA-256"):
+        open_map(tmp_path / "store")
+    monkeypatch.setattr(map_folder, "LARGEST_HASHED_BYTES", len(whole) - 1)
+    open_map(tmp_path / "store")  # a raster that takes minutes is compared by size
+    copy.write_bytes(whole[:-1])
+    with pytest.raises(StoreError, match=r"map\.tif: damaged, it has"):
+        open_map(tmp_path / "store")
 
 
 def test_a_link_costs_nothing_and_reads_the_same(tmp_path, raster):

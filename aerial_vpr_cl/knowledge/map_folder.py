@@ -44,6 +44,10 @@ DATE_PREFIX = "map.date"
 NOT_FACTS = ("files", "sha256", "format")
 """What a manifest says beside its facts."""
 
+LARGEST_HASHED_BYTES = 2 << 30
+"""A raster up to this size is read through when a process first opens it: some seconds. Larger ones take too long."""
+_hashed: set[tuple[str, int, int, int]] = set()  # versions of rasters that this process has read through
+
 
 @dataclass(frozen=True, eq=False)
 class MapFolder:
@@ -166,12 +170,15 @@ def add_terrain(store: Path, dem: str | Path, offset_m: float = 0.0) -> Terrain:
 
 
 def open_map(store: Path, *, memory_budget_mb: int = 2048) -> MapFolder:
-    """Open the map of a store. Small files are verified by hash, the raster by size."""
+    """Open the map of a store, verified by hash; rasters beyond LARGEST_HASHED_BYTES by size."""
     folder = Path(store) / MAP_FOLDER
     if not folder.is_dir():
         raise MapError(f"{store}: holds no map; make one: aerial-vpr build-map RASTER --out {store}")
-    rasters = [path.name for path in folder.glob("map.*")]
-    manifest = verify_manifest(folder, size_only=rasters)
+    rasters = {path: _version_of(path) for path in folder.glob("map.*") if path.is_file()}
+    too_large = [path.name for path in rasters if path.stat().st_size > LARGEST_HASHED_BYTES]
+    seen = [path.name for path, version in rasters.items() if version in _hashed]
+    manifest = verify_manifest(folder, size_only=[*too_large, *seen])
+    _hashed.update(rasters.values())
     grid = Grid.from_dict(json.loads((folder / GRID_FILE).read_text()))
     if grid.hash != manifest["grid_hash"]:
         raise MapError(f"{folder / GRID_FILE}: its grid is not the one of the manifest; build the map again")
@@ -182,6 +189,12 @@ def open_map(store: Path, *, memory_budget_mb: int = 2048) -> MapFolder:
     # Maps that were built before there was a choice are as the paper has them.
     settings = load_settings(PatchSettings, {"view": AS_SEEN, **manifest["settings"]})
     return MapFolder(folder, grid, settings, facts, memory_budget_mb)
+
+
+def _version_of(raster: Path) -> tuple[str, int, int, int]:
+    """What changes whenever somebody writes to a file."""
+    status = raster.stat()
+    return str(raster.resolve()), status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def add_files(store: Path, names: Sequence[str]) -> None:
