@@ -79,6 +79,7 @@ class NodeUnderTest:
 
     def __init__(self, store: Path, transport: str, log: Path) -> None:
         parameters = {"store": store, "image_transport": transport, "min_confidence": 0.0, "recording.mode": "never"}
+        parameters["answer"] = "single_frame"
         options = [word for name, value in parameters.items() for word in ("-p", f"{name}:={value}")]
         command = [sys.executable, "-m", "aerial_vpr_cl.nodes.entry", "localization_node", "--ros-args", *options]
         self.node = rclpy.create_node("benchmark")

@@ -19,7 +19,7 @@ from launch import LaunchContext, LaunchDescription
 
 SHARE = FindPackageShare("aerial_vpr_cl")
 SHARED_MEMORY_PROFILE = PathJoinSubstitution([SHARE, "config", "fastdds_shared_memory.xml"])
-INPUTS = ("image", "fix", "imu", "height", "camera_info", "odometry")
+INPUTS = ("image", "fix", "imu", "height", "camera_info", "odometry", "initialpose")
 # The first name is that of Fast DDS up to ROS 2 Jazzy, the second that of newer ones.
 PROFILE_VARIABLES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")
 
@@ -71,6 +71,11 @@ def generate_launch_description() -> LaunchDescription:
                 "odometry_topic",
                 default_value="odometry",
                 description="Topic of odometry of any origin, nav_msgs/Odometry, if there is one.",
+            ),
+            DeclareLaunchArgument(
+                "initialpose_topic",
+                default_value="initialpose",
+                description="Topic on which an operator says where the drone is, in the map's frame, e.g. of RViz.",
             ),
             DeclareLaunchArgument(
                 "sensors",

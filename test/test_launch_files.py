@@ -26,6 +26,7 @@ FLIGHT = LEARN | {
     "height_message",
     "camera_info_topic",
     "odometry_topic",
+    "initialpose_topic",
     "sensors",
     "autopilot",
     "autopilot_params_file",

@@ -303,6 +303,7 @@ def test_localization_takes_the_new_generation_over_without_missing_more_than_a_
     peer, store = learner.peer, learner.store.root
     frame = jpeg(view(store, track(1)[1])[0])
     parameters = {"store": str(store), "image_transport": "compressed", "recording.mode": "never", "device": "cpu"}
+    parameters["answer"] = "single_frame"
     with NodeProcess("localization_node", log=tmp_path / "localization.log", parameters=parameters) as localization:
         images = peer.publisher(CompressedImage, "image")
         fixes = peer.listen(NavSatFix, "localization/fix")

@@ -22,6 +22,7 @@ from aerial_vpr_cl.mission.messages import COMPRESSED_IMAGE, deserialize, stamp_
 from aerial_vpr_cl.nodes.replay import POSE
 
 FRAMES = 12
+ALONE = ("--answer", "single_frame")
 PROFILE = REPOSITORY / "config" / "fastdds_shared_memory.xml"
 
 
@@ -85,7 +86,7 @@ def frames_of(bag: Path) -> dict[int, np.ndarray]:
 
 
 def test_replay_gives_the_positions_of_an_offline_evaluation_frame_by_frame(store, bag, tmp_path):
-    output = replay(bag, "--store", store, "--rate", 0, "--result", "result", cwd=tmp_path)
+    output = replay(bag, "--store", store, *ALONE, "--rate", 0, "--result", "result", cwd=tmp_path)
     expected = offline(store, frames_of(bag))
     assert len(set(expected.values())) > FRAMES // 2  # not all alike, or equality would say little
     assert poses(tmp_path / "result") == expected
@@ -103,14 +104,15 @@ def test_raw_images_arrive_whole_and_give_the_same_positions(store, tmp_path):
     with MissionWriter(tmp_path / "raw") as writer:
         for stamp_ns, image in zip(stamps.tolist(), images):
             writer.write_raw_image(stamp_ns, image)
-    output = replay("raw", "--store", store, "--rate", 0, cwd=tmp_path)
+    output = replay("raw", "--store", store, *ALONE, "--rate", 0, cwd=tmp_path)
     assert "raw_replayed: 4 frames sent, 4 answered" in output
     assert "no GNSS or ground truth" in output
     assert poses(tmp_path / "raw_replayed") == offline(store, dict(zip(stamps.tolist(), images)))
 
 
 def test_a_running_node_is_fed_at_the_pace_of_the_bag_with_its_clock(store, bag, tmp_path):
-    parameters = {"store": str(store), "image_transport": "compressed", "use_sim_time": True}
+    answering = {"answer": "single_frame", "image_transport": "compressed"}
+    parameters = {"store": str(store), "use_sim_time": True, **answering}
     with (
         NodeProcess("localization_node", log=tmp_path / "node.log", parameters=parameters) as node,
         Peer() as peer,

@@ -181,7 +181,12 @@ class Drone:
         from aerial_vpr_cl.nodes.ground_station import GroundStation
 
         # Every answer counts in this demo, so none is held back for lack of confidence.
-        flight = ["image_transport:=compressed", "min_confidence:=0.0", "recording.mode:=service"]
+        flight = [
+            "image_transport:=compressed",
+            "answer:=single_frame",
+            "min_confidence:=0.0",
+            "recording.mode:=service",
+        ]
         with GroundStation() as station:
             localization = start_node("localization_node", store, flight)
             drone = cls(store, cycles, station, localization, _start_learner(store, cycles))

@@ -15,6 +15,7 @@ from pathlib import Path
 from aerial_vpr_cl.errors import MissionError, StoreError
 from aerial_vpr_cl.knowledge.readiness import what_is_missing
 from aerial_vpr_cl.mission.playback import open_playback
+from aerial_vpr_cl.nodes.node_settings import ALONE, TRACKED
 from aerial_vpr_cl.progress import ProgressBar
 from aerial_vpr_cl.settings import load_settings
 from aerial_vpr_cl.share import share_file
@@ -55,6 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         default=True,
         help="publish the bag's time on /clock; of several replays at once only one may",
+    )
+    parser.add_argument(
+        "--answer",
+        choices=(TRACKED, ALONE),
+        help="with --store: follow the drone over the map, or answer every frame alone (default: as the node does)",
     )
     parser.add_argument("--start", type=float, default=0.0, metavar="S", help="begin S seconds after the first frame")
     parser.add_argument("--duration", type=float, default=0.0, metavar="S", help="play S seconds (default: all)")
@@ -152,6 +158,7 @@ def own_node(args: argparse.Namespace) -> Iterator[OwnNode]:
         **playback.parameters(),
         "use_sim_time": "true",
         "recording.mode": "never",  # a flight is learnt from once
+        **({"answer": args.answer} if args.answer else {}),
         "device": args.device,
     }
     for name, value in parameters.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter, deque
@@ -11,9 +12,11 @@ from typing import Any
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
+from aerial_vpr_cl.localization.gnss_watch import GnssReport
 from aerial_vpr_cl.mission.recorder import RecorderStatus
 
 BAD_IMAGE = "bad image"
+LATE_IMAGE = "late image"
 INTERNAL_ERROR = "internal error"
 WINDOW = 300
 """Latencies and times that percentiles and rates are computed over."""
@@ -90,6 +93,21 @@ class FlightCounters:
         """How long ago the last image came; infinite before the first."""
         with self._lock:
             return time.monotonic() - self._arrivals[-1] if self._arrivals else float("inf")
+
+
+def gnss_values(report: GnssReport) -> dict[str, Any]:
+    """What the GNSS is worth, by name."""
+    errors = report.errors_m
+    return {
+        "GNSS": str(report),
+        "GNSS trusted": "" if report.trusted is None else report.trusted,
+        "GNSS offset (m)": "" if math.isnan(report.offset_m) else f"{report.offset_m:.0f}",
+        "GNSS offset named from (m)": "" if math.isnan(report.limit_m) else f"{report.limit_m:.0f}",
+        "GNSS fixes received": report.received,
+        **{f"GNSS fixes refused: {fault}": count for fault, count in sorted(report.faults.items())},
+        "error against GNSS, median (m)": f"{np.median(errors):.0f}" if len(errors) else "",
+        "error against GNSS, p95 (m)": f"{np.percentile(errors, 95):.0f}" if len(errors) else "",
+    }
 
 
 def recording_values(status: RecorderStatus) -> dict[str, Any]:

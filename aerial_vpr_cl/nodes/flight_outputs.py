@@ -5,14 +5,22 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseWithCovarianceStamped
+from nav_msgs.msg import Odometry
 from rclpy.lifecycle import LifecycleNode
+from rclpy.qos import QoSProfile
 from sensor_msgs.msg import NavSatFix
+from std_msgs.msg import Bool
 from visualization_msgs.msg import MarkerArray
 
-from aerial_vpr_cl.localization.estimate import Estimate, Estimator
+from aerial_vpr_cl.localization.estimate import Estimate, Estimator, Rejection
 from aerial_vpr_cl.nodes import messages
+from aerial_vpr_cl.nodes.living_node import LATCHED
 from aerial_vpr_cl.nodes.node_settings import FlightSettings
+
+Heading = tuple[float, float]
+"""Degrees clockwise from north, and sigma."""
 
 
 class FlightOutputs:
@@ -25,15 +33,22 @@ class FlightOutputs:
         self._geo_pose_type = messages.geo_pose_type()
         self._fix = self._publisher(NavSatFix, "~/fix")
         self._pose = self._publisher(PoseWithCovarianceStamped, "~/pose")
+        self._odometry = self._publisher(Odometry, "~/odometry")
         self._cells = self._publisher(MarkerArray, "~/cells")
+        self._state = self._publisher(DiagnosticStatus, "~/state")
+        self._trusted = self._publisher(Bool, "~/gnss_trusted", LATCHED)
         self._geo_pose = self._publisher(self._geo_pose_type, "~/geo_pose") if self._geo_pose_type else None
+        self._told_trust: bool | None = None
 
-    def publish(self, stamp_ns: int, camera_frame: str, answer: Estimate, estimator: Estimator) -> None:
-        """A position, of an image taken then."""
+    def publish(
+        self, stamp_ns: int, camera_frame: str, answer: Estimate, estimator: Estimator, heading: Heading
+    ) -> None:
+        """A position of that time."""
         fix_header = messages.header_of(stamp_ns, self._settings.fix_frame_id or camera_frame)
         map_header = messages.header_of(stamp_ns, self._settings.map_frame_id)
         self._fix.publish(messages.fix_message(fix_header, answer, estimator, self._altitude))
         self._pose.publish(messages.pose_message(map_header, answer))
+        self._odometry.publish(messages.odometry_message(map_header, self._settings.base_frame_id, answer, *heading))
         if self._geo_pose is not None:
             self._geo_pose.publish(messages.geo_pose_message(self._geo_pose_type, fix_header, answer, estimator))
         if self._cells.get_subscription_count():
@@ -46,12 +61,25 @@ class FlightOutputs:
         if self._cells.get_subscription_count():
             self._cells.publish(messages.no_cells_message(messages.header_of(stamp_ns, self._settings.map_frame_id)))
 
+    def publish_state(self, stamp_ns: int, state: str, answer: Estimate | Rejection) -> None:
+        """What the tracker does, and why it is silent if it is."""
+        reason, radius = (answer.reason, "") if isinstance(answer, Rejection) else ("", f"{answer.radius_m:.0f}")
+        stamp = f"{stamp_ns // 10**9}.{stamp_ns % 10**9:09d}"
+        values = {"confidence": f"{answer.confidence:.3f}", "radius (m)": radius, "stamp": stamp}
+        self._state.publish(messages.state_message(self._node.get_fully_qualified_name(), state, reason, values))
+
+    def publish_trust(self, trusted: bool | None) -> None:
+        """Whether the GNSS goes together with the track, when that has changed."""
+        if trusted is not None and trusted != self._told_trust:
+            self._told_trust = trusted
+            self._trusted.publish(Bool(data=trusted))
+
     def close(self) -> None:
         """Publish no more."""
         while self._publishers:
             self._node.destroy_lifecycle_publisher(self._publishers.pop())
 
-    def _publisher(self, kind: Any, topic: str) -> Any:
-        publisher = self._node.create_lifecycle_publisher(kind, topic, 10)
+    def _publisher(self, kind: Any, topic: str, qos: QoSProfile | int = 10) -> Any:
+        publisher = self._node.create_lifecycle_publisher(kind, topic, qos)
         self._publishers.append(publisher)
         return publisher

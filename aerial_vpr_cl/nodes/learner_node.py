@@ -17,7 +17,7 @@ from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from rclpy.callback_groups import ReentrantCallbackGroup
-from rclpy.qos import QoSDurabilityPolicy, QoSProfile, qos_profile_sensor_data
+from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import NavSatFix
 from std_msgs.msg import Bool, UInt64
 from std_srvs.srv import Trigger
@@ -32,12 +32,12 @@ from aerial_vpr_cl.learning.update_process import UpdateLimits
 from aerial_vpr_cl.mission.gnss import Fix, GnssGates
 from aerial_vpr_cl.mission.open_mission import missions_being_recorded
 from aerial_vpr_cl.nodes.interlock import Interlock
+from aerial_vpr_cl.nodes.living_node import LATCHED
 from aerial_vpr_cl.nodes.managed_node import ManagedNode
 from aerial_vpr_cl.nodes.node_settings import LearnerSettings
 from aerial_vpr_cl.nodes.progress_messages import progress_message, words_of
 from aerial_vpr_cl.nodes.running import run_node
 
-LATCHED = QoSProfile(depth=1, durability=QoSDurabilityPolicy.TRANSIENT_LOCAL)
 ANSWER_S = 0.3
 """How long the executor may take to send an answer that a callback has returned."""
 PARAMETERS = {"": (LearnerSettings, AdaptSettings), "limits": (UpdateLimits,), "gnss": (GnssGates,)}

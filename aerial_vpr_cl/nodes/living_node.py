@@ -11,10 +11,13 @@ from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.qos import QoSDurabilityPolicy, QoSProfile
 
 from aerial_vpr_cl.nodes.diagnostics import diagnostic_array
 from aerial_vpr_cl.nodes.parameters import NodeSettings
 
+LATCHED = QoSProfile(depth=1, durability=QoSDurabilityPolicy.TRANSIENT_LOCAL)
+"""Who comes late hears the last message all the same."""
 UNCONFIGURED, INACTIVE, ACTIVE, FINALIZED = "unconfigured", "inactive", "active", "finalized"
 
 

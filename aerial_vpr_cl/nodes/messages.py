@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import importlib
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from geometry_msgs.msg import PoseWithCovarianceStamped
+from nav_msgs.msg import Odometry
 from numpy.typing import NDArray
 from sensor_msgs.msg import NavSatFix, NavSatStatus
 from std_msgs.msg import ColorRGBA, Header
 from visualization_msgs.msg import Marker, MarkerArray
 
-from aerial_vpr_cl.localization.estimate import Estimate, Estimator
+from aerial_vpr_cl.errors import MissionError
+from aerial_vpr_cl.localization.estimate import REASONS, Estimate, Estimator
+from aerial_vpr_cl.localization.states import LOST, STATES, TRACKING
 from aerial_vpr_cl.mission.gnss import OWN_HEIGHT_VARIANCE_M2
+from aerial_vpr_cl.nodes.node_settings import SINGLE_FRAME
 
+LEAST_STATED_M2, UNSTATED_M2 = 1.0, 50.0**2
+"""An operator who states less than a metre has stated nothing, and is taken to mean some 50 m."""
 UNKNOWN_RAD2 = math.pi**2
 """Variance of an angle that is not known."""
 
@@ -52,6 +60,50 @@ def pose_message(header: Header, estimate: Estimate) -> PoseWithCovarianceStampe
     message.pose.pose.position.x, message.pose.pose.position.y = (float(value) for value in estimate.position)
     message.pose.covariance = covariance_6x6(estimate.covariance)
     return message
+
+
+def odometry_message(
+    header: Header, child_frame_id: str, estimate: Estimate, heading_deg: float, heading_sigma_deg: float
+) -> Odometry:
+    """Position and heading in the map's frame; height, tilt and speed are not known, and their variances say so."""
+    message = Odometry(header=header, child_frame_id=child_frame_id)
+    pose = message.pose.pose
+    pose.position.x, pose.position.y = (float(value) for value in estimate.position)
+    yaw = math.radians(90.0 - heading_deg)
+    pose.orientation.z, pose.orientation.w = math.sin(yaw / 2.0), math.cos(yaw / 2.0)
+    covariance = covariance_6x6(estimate.covariance)
+    covariance[35] = min(math.radians(heading_sigma_deg) ** 2, UNKNOWN_RAD2)
+    message.pose.covariance = covariance
+    message.twist.covariance = np.diag([OWN_HEIGHT_VARIANCE_M2] * 6).reshape(-1)
+    return message
+
+
+def state_message(node_name: str, state: str, reason: str, values: Mapping[str, Any]) -> DiagnosticStatus:
+    """What the tracker does and why a position is withheld; `state` is the first of the values."""
+    levels = {SINGLE_FRAME: DiagnosticStatus.OK, TRACKING: DiagnosticStatus.OK, LOST: DiagnosticStatus.ERROR}
+    pairs = {"state": state, "reason": reason, **values}
+    return DiagnosticStatus(
+        level=levels.get(state, DiagnosticStatus.WARN),
+        name=f"{node_name}: state",
+        message=REASONS.get(reason, reason) or STATES.get(state, state),
+        hardware_id="aerial_vpr_cl",
+        values=[KeyValue(key=key, value=str(value)) for key, value in pairs.items()],
+    )
+
+
+def initial_pose_of(
+    message: PoseWithCovarianceStamped, frame_id: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Position and covariance that an operator states; MissionError says what does not fit."""
+    if message.header.frame_id not in ("", frame_id):
+        raise MissionError(f"it is in frame '{message.header.frame_id}'; give it in '{frame_id}' (map_frame_id)")
+    position = np.array([message.pose.pose.position.x, message.pose.pose.position.y])
+    covariance = np.asarray(message.pose.covariance, np.float64).reshape(6, 6)[:2, :2]
+    if not (np.isfinite(position).all() and np.isfinite(covariance).all()):
+        raise MissionError("it holds something that is not a number")
+    if (np.linalg.eigvalsh((covariance + covariance.T) / 2.0) < LEAST_STATED_M2).any():
+        covariance = np.eye(2) * UNSTATED_M2
+    return position, covariance
 
 
 def geo_pose_message(message_type: Any, header: Header, estimate: Estimate, estimator: Estimator) -> Any:

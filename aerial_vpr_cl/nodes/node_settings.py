@@ -8,6 +8,9 @@ from aerial_vpr_cl.settings import DEVICE_PATTERN, setting
 
 RAW, COMPRESSED = "raw", "compressed"
 RANGE, FLOAT64 = "Range", "Float64"
+TRACKED, ALONE = "tracked", "single_frame"
+SINGLE_FRAME = "single frame"
+"""The state of a node that follows nothing."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,17 @@ class FlightSettings(ManagedSettings):
     height_message: str = setting(
         RANGE, "what arrives on `height`: sensor_msgs/Range or std_msgs/Float64", choices=(RANGE, FLOAT64)
     )
+    answer: str = setting(
+        TRACKED,
+        "tracked: the drone is followed over the map; single_frame: the network's cell of every frame (the paper)",
+        choices=(TRACKED, ALONE),
+    )
+    publish_rate_hz: float = setting(
+        0.0, "how often positions are also published between images, by odometry; 0: never", low=0.0, high=100.0
+    )
     device: str = setting("auto", "where the network computes: auto, cpu, cuda or cuda:N", pattern=DEVICE_PATTERN)
-    map_frame_id: str = setting("utm", "frame of ~/pose and ~/cells: easting and northing of the map's UTM zone")
+    map_frame_id: str = setting("utm", "frame of ~/pose, ~/odometry and ~/cells: the map's UTM zone")
+    base_frame_id: str = setting("base_link", "child frame of ~/odometry: the drone")
     fix_frame_id: str = setting("", "frame of ~/fix and ~/geo_pose; empty: that of the image")
     zero_altitude: bool = setting(
         False, "altitude 0 instead of NaN in ~/fix, for readers that drop a fix without one (navsat_transform_node)"

@@ -1,0 +1,94 @@
+"""Frame by frame to an answer: by the tracker, or by the network alone as in the paper."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from aerial_vpr_cl.errors import StoreError
+from aerial_vpr_cl.knowledge.map_folder import open_map
+from aerial_vpr_cl.localization.estimate import Estimate, Rejection
+from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings
+from aerial_vpr_cl.localization.open_tracker import VIEW_PX, proposing, registering
+from aerial_vpr_cl.localization.tracker import Image, Proposal, Tracker
+from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
+from aerial_vpr_cl.localization.view import NORTH_UP, ViewSettings
+from aerial_vpr_cl.mission.situation import UNKNOWN_HEADING_DEG, Motion, Situation
+from aerial_vpr_cl.nodes.node_settings import SINGLE_FRAME
+
+
+class Answering:
+    """One flight. The localizer may be another at every frame: a new generation changes nothing of what is believed."""
+
+    def __init__(self, store: Path, tracking: TrackerSettings | None, localizer: Callable[[], Localizer]) -> None:
+        """Without settings of a tracker every frame is answered alone."""
+        self._localizer = localizer
+        self._lock = threading.Lock()
+        self._tracker: Tracker | None = None
+        if tracking is not None:
+            folder = open_map(store)
+            self._tracker = Tracker(
+                folder.grid,
+                ViewSettings(NORTH_UP, folder.settings.footprint_m, VIEW_PX),
+                register=registering(folder) if tracking.use_registration else None,
+                propose=self._propose,
+                settings=tracking,
+            )
+
+    def answer(
+        self,
+        stamp_ns: int,
+        image: Image,
+        known: tuple[Situation, Motion | None],
+        settings: LocalizerSettings,
+    ) -> Estimate | Rejection:
+        """Where an image was taken, or why that is not said."""
+        situation, motion = known
+        if self._tracker is None:
+            return self._localizer().localize(image, settings, situation)
+        with self._lock:
+            return self._tracker.step(stamp_ns, image, situation, motion)
+
+    @property
+    def state(self) -> str:
+        """What the tracker is doing."""
+        return SINGLE_FRAME if self._tracker is None else self._tracker.state
+
+    @property
+    def heading(self) -> tuple[float, float]:
+        """Heading and sigma in degrees, as compass, odometry and map tell them together."""
+        if self._tracker is None:
+            return 0.0, UNKNOWN_HEADING_DEG
+        heading = self._tracker.instruments.heading
+        return heading.value, heading.sigma
+
+    def relocalize(self) -> None:
+        """Forget the position and search for it."""
+        with self._following() as tracker:
+            tracker.relocalize()
+
+    def initialize(self, position: ArrayLike, covariance: ArrayLike) -> None:
+        """Begin where an operator says; the views decide then."""
+        with self._following() as tracker:
+            tracker.initialize(position, covariance)
+
+    def reset(self) -> None:
+        """Begin a new flight."""
+        if self._tracker is not None:
+            with self._lock:
+                self._tracker.reset()
+
+    @contextmanager
+    def _following(self) -> Iterator[Tracker]:
+        if self._tracker is None:
+            raise StoreError("every frame is answered alone; set answer to 'tracked' to have a track")
+        with self._lock:
+            yield self._tracker
+
+    def _propose(self, image: NDArray[np.uint8], situation: Situation) -> Proposal | None:
+        return proposing(self._localizer())(image, situation)
