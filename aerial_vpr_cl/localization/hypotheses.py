@@ -58,11 +58,13 @@ class Axis:
         return math.exp(-0.5 * (value / self.sigma) ** 2) / total
 
     def finer(self, value: float, spacing: float) -> list[tuple[float, float]]:
-        """Values with weights around one of this axis, at a finer spacing: a third of its cell each."""
-        if len(self.values) == 1 and (self.sigma is None or self.sigma < spacing / 4.0):
+        """Values with weights around one of this axis, at a finer spacing."""
+        if len(self.values) > 1 or self.sigma is None:
+            return [(v, self.weight(v) * spacing / self.spacing) for v in (value - spacing, value, value + spacing)]
+        if self.sigma < spacing / 4.0:
             return [(value, 1.0)]
-        near = [value - spacing, value, value + spacing]
-        return [(v, self.weight(v) * spacing / self.spacing) for v in near]
+        side = math.exp(-0.5 * (spacing / self.sigma) ** 2)
+        return [(v, w / (1.0 + 2.0 * side)) for v, w in ((-spacing, side), (0.0, 1.0), (spacing, side))]
 
 
 @dataclass(frozen=True)

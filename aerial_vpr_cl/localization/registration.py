@@ -111,7 +111,8 @@ def register(
     refined = []
     if finer:
         stage = Stage(view, finer[0])
-        for patch, row, column in _peaks(patches, settings.refined_peaks):
+        # The best comes last: where two overlap, it is what the better one shows that counts.
+        for patch, row, column in reversed(_peaks(patches, settings.refined_peaks)):
             refined.append(_refine(patch, row, column, stage, spread, sigma_m))
     surfaces = [_surface(patch) for patch in patches]
     return Registration(surfaces, _best(patches, refined or patches, stage.z_max, view, settings))
