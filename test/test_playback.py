@@ -140,11 +140,13 @@ def answered_flight(path, offsets_deg: list[float], *, truth: bool = True):
 
 def test_answers_are_judged_against_the_truth(tmp_path):
     report = judge_answers(answered_flight(tmp_path / "result", [0.0, 0.0006, 0.002, np.nan]))  # 0, 67, 222 m
-    assert (report.answers, report.rejected, report.reference) == (4, 1, "ground truth")
-    assert report.median_given_m == pytest.approx(66.7, abs=0.5)
-    assert (report.errors.recall_50, report.errors.recall_100, report.errors.recall_300) == (0.25, 0.5, 0.75)
+    found = report.score
+    assert (found.frames, found.published, report.reference, report.judged) == (4, 3, "truth", 4)
+    assert found.median_m == pytest.approx(66.7, abs=0.5)
+    assert found.recall == {"25": 0.25, "50": 0.25, "100": 0.5, "300": 0.75}
+    assert found.silences == {"not said": 1}
     assert "4 answers, 3 with a position" in str(report)
-    assert "25 / 50 / 50 / 75 %, median 67 m" in str(report)
+    assert "25 / 25 / 50 / 75 %, median 67 m" in str(report)
 
 
 def test_answers_without_a_reference_are_only_counted(tmp_path):

@@ -146,7 +146,7 @@ class Story:
 
         folder = open_map(self.store)
         answers = {name: read_answers(path, projection=folder.grid.projection) for name, path in self.results.items()}
-        shares = {name: judge_answers(path).errors.recall_300 for name, path in self.results.items()}
+        shares = {name: judge_answers(path).score.recall["300"] for name, path in self.results.items()}
         pictures = {"flights.png": "every answer of every flight", "tracks.png": "the ways that were flown"}
         # One row a sortie: before, after, retained.
         moments = [name for sortie in ("visible-2", "infrared-2") for name in answers if name.startswith(f"{sortie},")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aerial_vpr_cl.errors import MissionError, StoreError
+from aerial_vpr_cl.evaluation.answers import read_answers
+from aerial_vpr_cl.evaluation.flight_score import FlightAnswers
+from aerial_vpr_cl.evaluation.score_tables import flight_values
+from aerial_vpr_cl.files import replace_file
+from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.knowledge.readiness import what_is_missing
 from aerial_vpr_cl.mission.playback import open_playback
 from aerial_vpr_cl.nodes.node_settings import ALONE, TRACKED
@@ -41,6 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--device", default="auto", help="where the network of that node runs: cpu, cuda (default: auto)"
     )
     parser.add_argument("--result", default="", metavar="DIR", help="new bag for the answers (default: BAG_replayed)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures of the answers to a file")
+    parser.add_argument("--plots", type=Path, metavar="DIR", help="with --store: also draw track, errors, reliability")
     parser.add_argument(
         "--rate", type=float, default=1.0, metavar="X", help="speed; 0: as fast as the node answers (default: 1)"
     )
@@ -114,8 +122,22 @@ def run(args: argparse.Namespace) -> None:
             node.destroy_node()
             context.try_shutdown()
     print(report)
+    if report.answered:
+        keep_figures(args, read_answers(report.result, report.topic))
     if report.interrupted:
         raise KeyboardInterrupt
+
+
+def keep_figures(args: argparse.Namespace, answers: FlightAnswers) -> None:
+    """Write what --json and --plots ask for, as `evaluate` does."""
+    if args.json is not None:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        values = {"missions": [flight_values(answers)]}
+        replace_file(args.json, (json.dumps(values, indent=1) + "\n").encode())
+    if args.plots is not None and args.store is not None:
+        from aerial_vpr_cl.evaluation.track_pictures import draw_flights
+
+        draw_flights(open_map(args.store).satellite, [answers], args.plots)
 
 
 @dataclass

@@ -6,42 +6,50 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pyproj import Geod
 
 from aerial_vpr_cl.errors import MissionError
-from aerial_vpr_cl.evaluation.metrics import ErrorSummary, distance_errors, summarize_errors
+from aerial_vpr_cl.evaluation.flight_score import FlightAnswers, FlightScore, score
 from aerial_vpr_cl.geo.projection import Projection, utm_epsg
 from aerial_vpr_cl.mission.bag_reader import Bag, open_bag
 from aerial_vpr_cl.mission.bag_writer import TRUTH_TOPIC
 from aerial_vpr_cl.mission.gnss import Fix, GnssGates, Track, fault_of
 from aerial_vpr_cl.mission.messages import NAV_SAT_FIX, deserialize
+from aerial_vpr_cl.mission.mission import mission_facts
 from aerial_vpr_cl.mission.topics import fix_topic_of
 
 _WGS84 = Geod(ellps="WGS84")
+
+DIAGNOSTIC_STATUS = "diagnostic_msgs/msg/DiagnosticStatus"
+NO_REASON = "not said"
+REFERENCES = {"truth": "ground truth", "gnss": "GNSS"}
 
 
 @dataclass(frozen=True)
 class AnswerReport:
     """Answers of one flight. A rejected frame is an answer without a position and counts as wrong in the recalls."""
 
-    answers: int
-    rejected: int
-    reference: str  # "ground truth", "GNSS", or empty: nothing to compare with
-    errors: ErrorSummary  # of the answers whose true position is known
-    median_given_m: float  # over answers with a position
+    reference: str  # one of REFERENCES, or empty: nothing to compare with
+    judged: int  # answers whose true position is known
+    score: FlightScore
 
     def __str__(self) -> str:
-        text = f"{self.answers} answers, {self.answers - self.rejected} with a position"
-        if not self.errors.count:
+        found = self.score
+        text = f"{found.frames} answers, {found.published} with a position"
+        if not self.judged:
             return text + "; no GNSS or ground truth to compare with"
-        errors = self.errors
-        recalls = (errors.recall_50, errors.recall_100, errors.recall_200, errors.recall_300)
-        shares = " / ".join(f"{100 * recall:.0f}" for recall in recalls)
-        text += f"\nagainst {self.reference} ({errors.count} frames): within 50 / 100 / 200 / 300 m: {shares} %"
-        return text if math.isnan(self.median_given_m) else text + f", median {self.median_given_m:.0f} m"
+        shares = " / ".join(f"{100 * found.recall[metres]:.0f}" for metres in ("25", "50", "100", "300"))
+        text += (
+            f"\nagainst {REFERENCES[self.reference]} ({self.judged} frames): within 25 / 50 / 100 / 300 m: {shares} %"
+        )
+        if math.isnan(found.median_m):
+            return text
+        covered = f"the stated 95 % regions hold {100 * found.coverage['95']:.0f} % of the truth"
+        return f"{text}, median {found.median_m:.0f} m\n{covered}; silent: {found.silences or 'never'}"
 
 
 class LiveScore:
@@ -68,51 +76,68 @@ class LiveScore:
         return {f"within_{self._near_m:.0f}m_%": 100.0 * self._near / self._judged} if self._judged else {}
 
 
-@dataclass(frozen=True)
-class Answers:
-    """What a node answered to the frames whose true position is known, and where the drone was."""
-
-    given: NDArray[np.float64]  # (n, 2) easting and northing; NaN where the node rejected the frame
-    truth: NDArray[np.float64]  # (n, 2)
-    count: int  # of all answers
-    rejected: int
-    reference: str  # where the truth comes from
-
-
 def read_answers(
     path: str | Path, answer_topic: str = "/localization/fix", projection: Projection | None = None
-) -> Answers:
-    """The answers in a bag beside the true positions in it, or its GNSS, in metres of the projection or own zone."""
-    bag = open_bag(path, keep=(NAV_SAT_FIX,))
-    answers = _fixes(bag, answer_topic)
-    given = np.array([fix.status >= 0 for fix in answers], bool)
-    rejected = int((~given).sum())
-    reference, fixes = _reference(bag)
-    good = next((fix for fix in fixes if not fault_of(fix, GnssGates())), None)
-    if good is None or not answers:
-        return Answers(np.empty((0, 2)), np.empty((0, 2)), len(answers), rejected, "")
-    projection = projection or Projection(utm_epsg(good.latitude, good.longitude))
-    truth, reasons = Track(fixes, GnssGates(), projection).at([fix.stamp_ns for fix in answers])
-    positions = projection.to_utm([fix.latitude for fix in answers], [fix.longitude for fix in answers])
-    positions[~given] = np.nan
-    known = reasons == ""
-    return Answers(positions[known], truth[known], len(answers), rejected, reference)
+) -> FlightAnswers:
+    """The answers in a bag beside the true positions in it, or its GNSS, in metres of the projection or own zone.
+
+    Why a frame got no position stands in the node's state of that moment, beside the answers' topic.
+    """
+    bag = open_bag(path, keep=(NAV_SAT_FIX, DIAGNOSTIC_STATUS))
+    answers = [deserialize(raw.data, NAV_SAT_FIX) for raw in bag.kept.get(answer_topic, [])]
+    fixes = [Fix.from_message(message) for message in answers]
+    stamps = np.array([fix.stamp_ns for fix in fixes], np.int64)
+    silences = _silences(bag, answer_topic.rsplit("/", 1)[0] + "/state")
+    reference, known = _reference(bag)
+    placed = [fix for fix in known if not fault_of(fix, GnssGates())] or [fix for fix in fixes if fix.status >= 0]
+    truth, given = np.full((len(fixes), 2), np.nan), np.full((len(fixes), 2), np.nan)
+    if placed and fixes:
+        projection = projection or Projection(utm_epsg(placed[0].latitude, placed[0].longitude))
+        if known:
+            positions, reasons = Track(known, GnssGates(), projection).at(stamps)
+            truth = np.where((reasons == "")[:, None], positions, np.nan)
+        given = projection.to_utm([fix.latitude for fix in fixes], [fix.longitude for fix in fixes])
+    given[[fix.status < 0 for fix in fixes]] = np.nan
+    name, modality = mission_facts(path)
+    return FlightAnswers(
+        name=name,
+        modality=modality,
+        positions=reference if np.isfinite(truth).any() else "",
+        stamps_ns=stamps,
+        truth=truth,
+        given=given,
+        covariances=np.array([_covariance(message) for message in answers], np.float64).reshape(-1, 2, 2),
+        reasons=tuple("" if fix.status >= 0 else silences.get(fix.stamp_ns, NO_REASON) for fix in fixes),
+    )
 
 
 def judge_answers(path: str | Path, answer_topic: str = "/localization/fix") -> AnswerReport:
     """Compare the answers in a bag with the true positions in it, or with its GNSS where there is no truth."""
     answers = read_answers(path, answer_topic)
-    errors = distance_errors(answers.given, answers.truth)
-    with_position = errors[np.isfinite(answers.given).all(axis=1)]
-    median_m = float(np.median(with_position)) if with_position.size else math.nan
-    return AnswerReport(answers.count, answers.rejected, answers.reference, summarize_errors(errors), median_m)
+    return AnswerReport(answers.positions, int(answers.known.sum()), score([answers]))
+
+
+def _covariance(message: Any) -> NDArray[np.float64]:
+    """(2, 2) of east and north."""
+    return np.asarray(message.position_covariance, np.float64).reshape(3, 3)[:2, :2]
+
+
+def _silences(bag: Bag, topic: str) -> dict[int, str]:
+    """Stamp of a frame → why it got no position, as the node's state said."""
+    found = {}
+    for raw in bag.kept.get(topic, []):
+        values = {entry.key: entry.value for entry in deserialize(raw.data, DIAGNOSTIC_STATUS).values}
+        if values.get("reason") and values.get("stamp"):
+            seconds, _, nanoseconds = values["stamp"].partition(".")
+            found[int(seconds) * 10**9 + int(nanoseconds)] = values["reason"]
+    return found
 
 
 def _reference(bag: Bag) -> tuple[str, list[Fix]]:
     if bag.counts.get(TRUTH_TOPIC):
-        return "ground truth", _fixes(bag, TRUTH_TOPIC)
+        return "truth", _fixes(bag, TRUTH_TOPIC)
     try:
-        return "GNSS", _fixes(bag, fix_topic_of(bag))
+        return "gnss", _fixes(bag, fix_topic_of(bag))
     except MissionError:
         return "", []
 

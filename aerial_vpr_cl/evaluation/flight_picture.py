@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from aerial_vpr_cl.evaluation.answers import Answers
+from aerial_vpr_cl.evaluation.flight_score import FlightAnswers
 from aerial_vpr_cl.evaluation.metrics import distance_errors
 from aerial_vpr_cl.files import new_file
 from aerial_vpr_cl.satellite.raster import SatelliteMap
@@ -21,7 +21,7 @@ PANEL_IN = 4.2
 MAP_PX = 700
 
 
-def draw_answers(satellite: SatelliteMap, flights: Mapping[str, Answers], near_m: float, path: Path) -> None:
+def draw_answers(satellite: SatelliteMap, flights: Mapping[str, FlightAnswers], near_m: float, path: Path) -> None:
     """Write a PNG with a panel per flight: lines lead from the true position to the answer, green when near."""
     columns = min(3, len(flights))
     rows = -(-len(flights) // columns)
@@ -37,7 +37,9 @@ def draw_answers(satellite: SatelliteMap, flights: Mapping[str, Answers], near_m
         figure.savefig(temporary, format="png")
 
 
-def _draw_flight(axes: Axes, satellite: SatelliteMap, background: np.ndarray, answers: Answers, near_m: float) -> None:
+def _draw_flight(
+    axes: Axes, satellite: SatelliteMap, background: np.ndarray, answers: FlightAnswers, near_m: float
+) -> None:
     west, south, east, north = satellite.bounds
     axes.imshow(background, extent=(west, east, south, north), alpha=0.75)
     axes.set(xlim=(west, east), ylim=(south, north), aspect="equal", xticks=[], yticks=[])

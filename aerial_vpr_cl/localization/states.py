@@ -27,8 +27,9 @@ SUPPORT = 2.0
 """Log fit above which a view speaks for the track."""
 MISFIT = -1.0
 """Log fit below which a view speaks against the track, whatever was usual."""
-MISFIT_SHARE = 0.25
-"""Share of the usual fit below which it does: chance finds something similar anywhere, but not so similar."""
+MISFIT_SHARE, MISFIT_MOST = 0.25, 3.0
+"""Share of the usual fit below which it does, and the fit from which on it never does: a likelihood ratio is one on
+average on wrong ground, so that one above exp(3) comes there once in twenty views at most."""
 
 
 class UsualFit:
@@ -49,7 +50,7 @@ class UsualFit:
     def is_misfit(self, fit: float, structure: float) -> bool:
         """Whether a view of so much structure should have fitted better."""
         usual = float(np.median(self._shares)) * structure if len(self._shares) >= self._least else 0.0
-        return fit < max(MISFIT, MISFIT_SHARE * usual) if usual > 0.0 else fit < MISFIT
+        return fit < (min(MISFIT_MOST, MISFIT_SHARE * usual) if usual > 0.0 else MISFIT)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 
 from aerial_vpr_cl.errors import AerialVprError, MissionError
-from aerial_vpr_cl.evaluation.answers import LiveScore, judge_answers
+from aerial_vpr_cl.evaluation.answers import DIAGNOSTIC_STATUS, LiveScore, judge_answers
 from aerial_vpr_cl.mission.bag_writer import TRUTH_TOPIC, MissionWriter
 from aerial_vpr_cl.mission.gnss import Fix
 from aerial_vpr_cl.mission.messages import NAV_SAT_FIX, deserialize
@@ -27,7 +27,7 @@ from aerial_vpr_cl.progress import Progress, silent
 from aerial_vpr_cl.settings import setting
 
 POSE = "geometry_msgs/msg/PoseWithCovarianceStamped"
-ANSWERS = {"fix": NAV_SAT_FIX, "pose": POSE}
+ANSWERS = {"fix": NAV_SAT_FIX, "pose": POSE, "state": DIAGNOSTIC_STATUS}
 """Outputs of the localization node that are collected. `fix` comes for every frame, `pose` for accepted ones."""
 CLOCK_PERIOD_S = 0.02
 QUIET_S = 0.5
