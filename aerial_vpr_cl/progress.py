@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from tqdm import tqdm
 
 Item = TypeVar("Item")
+
+LINE_EVERY_S = 10.0
+"""How often a log is told how far the work is."""
 
 
 class Progress(Protocol):
@@ -22,30 +26,28 @@ def silent(phase: str, done: int, total: int, **figures: float) -> None:
 
 
 class ProgressBar:
-    """One bar per phase on standard error, with time left and the latest figures (loss, recall, ...)."""
+    """One bar per phase on standard error, with time left and the latest figures (loss, recall, ...).
+
+    Where that is no terminal (logs, CI) a bar would be drawn over itself in one endless line: there it says a line of
+    text when a phase begins, every ten seconds, and at its end.
+    """
 
     def __init__(self) -> None:
         self._phase = ""
         self._bar: tqdm | None = None
+        self._said_s = 0.0
 
     def __call__(self, phase: str, done: int, total: int, **figures: float) -> None:
-        if phase != self._phase or self._bar is None:
+        begins = phase != self._phase
+        if begins:
             self.close()
             self._phase = phase
-            # Without a terminal (logs, CI) a line every ten seconds is enough.
-            interval_s = 0.1 if sys.stderr.isatty() else 10.0
-            self._bar = tqdm(
-                total=total,
-                desc=phase,
-                initial=max(done - 1, 0),
-                dynamic_ncols=True,
-                mininterval=interval_s,
-                file=sys.stderr,
-            )
-        self._bar.total = total
-        if figures:
-            self._bar.set_postfix({name: f"{value:.3g}" for name, value in figures.items()}, refresh=False)
-        self._bar.update(done - self._bar.n)
+        if sys.stderr.isatty():
+            self._draw(done, total, figures)
+        elif begins or done >= total or time.monotonic() - self._said_s >= LINE_EVERY_S:
+            self._said_s = time.monotonic()
+            words = "".join(f", {name} {value:.3g}" for name, value in figures.items())
+            print(f"{phase}: {done} of {total}{words}", file=sys.stderr, flush=True)
         if done >= total:
             self.close()
 
@@ -55,6 +57,15 @@ class ProgressBar:
             self._bar.close()
         self._bar = None
         self._phase = ""
+
+    def _draw(self, done: int, total: int, figures: dict[str, float]) -> None:
+        if self._bar is None:
+            first = max(done - 1, 0)
+            self._bar = tqdm(total=total, desc=self._phase, initial=first, dynamic_ncols=True, file=sys.stderr)
+        self._bar.total = total
+        if figures:
+            self._bar.set_postfix({name: f"{value:.3g}" for name, value in figures.items()}, refresh=False)
+        self._bar.update(done - self._bar.n)
 
 
 def track(items: Sequence[Item], progress: Progress, phase: str) -> Iterator[Item]:
