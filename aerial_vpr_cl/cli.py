@@ -21,6 +21,7 @@ VERBS = {
     "adapt": "learn from missions: learn, select, commit, dispose",
     "localize": "name the position of images",
     "evaluate": "measure a store on mission bags",
+    "report": "write a page about flights, to look at in a browser",
     "benchmark": "compare continual-learning methods over orders and seeds",
     "inspect": "show what a store remembers",
     "rollback": "return to the previous generation",

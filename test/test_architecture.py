@@ -12,7 +12,6 @@ LAYERS = {
     "satellite": {"geo"},
     "mission": {"geo"},
     "autopilot": {"geo"},
-    "page": set(),
     "model": {"geo"},
     "memory": {"geo"},
     "knowledge": {"geo", "satellite", "model", "memory"},
@@ -20,6 +19,7 @@ LAYERS = {
     "localization": {"geo", "satellite", "mission", "model", "knowledge"},
     "learning": {"geo", "satellite", "mission", "model", "memory", "knowledge", "localization"},
     "evaluation": {"geo", "satellite", "mission", "model", "memory", "knowledge", "localization", "learning"},
+    "page": {"geo", "satellite", "mission", "model", "knowledge", "localization", "evaluation"},
     "benchmark": {
         *("geo", "satellite", "mission", "model", "memory", "knowledge", "localization", "learning", "evaluation"),
         "simulation",

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from aerial_vpr_cl.evaluation.flight_score import FlightAnswers
 from aerial_vpr_cl.knowledge.map_folder import open_map
-from aerial_vpr_cl.localization.estimate import Estimate
+from aerial_vpr_cl.localization.estimate import Estimate, Rejection
 from aerial_vpr_cl.localization.localizer import Localizer
 from aerial_vpr_cl.localization.open_tracker import open_tracker
 from aerial_vpr_cl.localization.tracker import Tracker
 from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
+from aerial_vpr_cl.mission.frames import Frame
 from aerial_vpr_cl.mission.mission import Flight, read_flight
 from aerial_vpr_cl.model.devices import pick_device
 from aerial_vpr_cl.progress import Progress, silent
@@ -40,14 +42,22 @@ def evaluate_store(
     return localizer.generation.number, found
 
 
-def follow(tracker: Tracker, flight: Flight, progress: Progress = silent) -> FlightAnswers:
+Watch = Callable[[int, Frame, "Estimate | Rejection", float], object]
+"""Hears of every frame: its number, the frame, the answer, and the seconds it took."""
+
+
+def follow(
+    tracker: Tracker, flight: Flight, progress: Progress = silent, watch: Watch = lambda *_: None
+) -> FlightAnswers:
     """Fly a recorded flight again, from a cold start."""
     tracker.reset()
     given = np.full((len(flight), 2), np.nan)
     covariances = np.full((len(flight), 2, 2), np.nan)
     reasons = []
     for row, frame in enumerate(flight.frames):
+        start_s = time.perf_counter()
         answer = tracker.step(frame.stamp_ns, frame.decode(), frame.situation, frame.motion)
+        watch(row, frame, answer, time.perf_counter() - start_s)
         if isinstance(answer, Estimate):
             given[row], covariances[row] = answer.position, answer.covariance
         reasons.append("" if isinstance(answer, Estimate) else answer.reason)
