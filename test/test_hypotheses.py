@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from aerial_vpr_cl.localization.hypotheses import Axis, Spread, settle, vertex
@@ -13,6 +14,7 @@ from aerial_vpr_cl.localization.view import View
 VIEW = View(np.zeros((8, 8, 3), np.uint8), np.ones((8, 8), np.bool_), 50.0, np.zeros(2), 0.0, 0.0, 0.0)
 
 
+@hypothesis_settings(deadline=None)
 @given(st.floats(0.0, 25.0), st.floats(0.0, 0.3), st.sampled_from([10.0, 5.0, 2.5]))
 def test_hypotheses_reach_two_sigmas_and_their_weights_add_up(heading_sigma, scale_sigma, step):
     view = dataclasses.replace(VIEW, heading_sigma_deg=heading_sigma, scale_sigma=scale_sigma)
@@ -37,6 +39,7 @@ def test_a_finer_look_at_one_value_believes_as_much():
     assert sum(weight for _, weight in axis.finer(0.0, 2.0)) == pytest.approx(1.0)
 
 
+@hypothesis_settings(deadline=None)
 @given(st.floats(-0.49, 0.49), st.floats(0.2, 5.0))
 def test_a_parabola_is_found_between_its_samples(middle, curvature):
     samples = -curvature * (np.arange(-2, 3) - middle) ** 2

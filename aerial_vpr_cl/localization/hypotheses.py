@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,8 +55,11 @@ class Axis:
             return 1.0 / len(self.values)
         if len(self.values) == 1:
             return 1.0
-        total = sum(math.exp(-0.5 * (v / self.sigma) ** 2) for v in self.values)
-        return math.exp(-0.5 * (value / self.sigma) ** 2) / total
+        return math.exp(-0.5 * (value / self.sigma) ** 2) / self._total
+
+    @cached_property
+    def _total(self) -> float:
+        return sum(math.exp(-0.5 * (value / (self.sigma or 1.0)) ** 2) for value in self.values)
 
     def finer(self, value: float, spacing: float) -> list[tuple[float, float]]:
         """Values with weights around one of this axis, at a finer spacing."""
@@ -83,6 +87,9 @@ class Spread:
         else:
             turns = Axis.spread(math.degrees(spacing), view.heading_sigma_deg)
         return cls(turns, Axis.spread(spacing, view.scale_sigma))
+
+    def __len__(self) -> int:
+        return len(self.turns.values) * len(self.scales.values)
 
     def all(self) -> list[Hypothesis]:
         """Every combination, with its probability before looking."""

@@ -129,7 +129,7 @@ def search_ms(view: View, level: OrientationLevel, where: Sequence[Bounds] | Non
     """What a search costs, about: templates by their pixels, windows by theirs, all of it for every hypothesis."""
     side = view.footprint_m / level.step_m
     searched = sum((height + side) * (width + side) for _, _, height, width in lattice_windows(level, where))
-    return len(Spread.of(view, level.step_m).all()) * (TEMPLATE_NS * side**2 + WINDOW_NS * searched) * 1e-6
+    return len(Spread.of(view, level.step_m)) * (TEMPLATE_NS * side**2 + WINDOW_NS * searched) * 1e-6
 
 
 def _peaks(patches: list[Patch], most: int) -> list[tuple[Patch, int, int]]:
