@@ -101,15 +101,19 @@ def test_an_unknown_projection_is_answered_with_the_valid_ones():
         picture.project(np.ones((3, 3)), "umap")
 
 
-def test_the_picture_of_retained_frames_has_a_panel_a_mission(tmp_path):
+def test_the_picture_of_retained_frames_has_a_panel_a_mission_with_its_frames_in_colour(tmp_path):
     features = np.random.default_rng(0).normal(size=(20, 8))
     picture.draw_retained(
-        {"one": (features, np.arange(20) < 5), "two": (features[:3], [True, False, False])},
+        {"one": (features, np.arange(20) < 12), "two": (features[:3], [True, False, False])},
         tmp_path / "retained.png",
         projection="pca",
     )
-    height, width, _ = cv2.imread(str(tmp_path / "retained.png")).shape
+    drawn = cv2.imread(str(tmp_path / "retained.png")).astype(int)
+    height, width, _ = drawn.shape
     assert width == 2 * height
+    blue = (drawn[:, :, 0] > 120) & (drawn[:, :, 2] < 60)  # dots of retained frames, and one in each legend
+    left, right = (int(half.sum()) for half in np.split(blue, 2, axis=1))
+    assert left > 3 * right > 0
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import pytest
 import torch
 from store_support import make_store, write_flight
 
+from aerial_vpr_cl.errors import MapError
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.knowledge import load_knowledge
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings, LearnSettings, ThinningSettings
@@ -87,12 +88,16 @@ def test_learning_changes_tail_and_heads_and_never_the_trunk(known, flown):
 
 
 def test_a_method_without_exemplars_never_reads_the_map(known, flown):
+    def without_a_raster(method):
+        network = known.network.copy_living_parts()
+        recipe = recipe_of(network.backbone.name)
+        with TrunkOutputs.private(network, capacity_bytes=1 << 20) as trunk:
+            return learn(network, flown, Memories(known.exemplars, None), method_of(method), recipe, QUICK, trunk)
+
     _, with_map = run(known, flown, method="ft_ex")
-    network = known.network.copy_living_parts()
-    recipe = recipe_of(network.backbone.name)
-    with TrunkOutputs.private(network, capacity_bytes=1 << 20) as trunk:
-        without = learn(network, flown, Memories(None, None), method_of("ft"), recipe, QUICK, trunk)
-    assert without.steps == with_map.steps
+    assert without_a_raster("ft").steps == with_map.steps
+    with pytest.raises(MapError, match="no raster was given"):  # the exemplars are there, and would be read
+        without_a_raster("ft_ex")
 
 
 def test_a_full_cache_computes_the_rest_and_gives_the_same(known, flown):

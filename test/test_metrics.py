@@ -23,6 +23,7 @@ from paper_tables import (
 
 from aerial_vpr_cl.benchmark.orders import PAPER_FORWARD, PAPER_MISSIONS, PAPER_RANDOM_ORDERS, order
 from aerial_vpr_cl.evaluation import metrics
+from aerial_vpr_cl.mission.split import split_halves
 
 # Three missions; rows: base model, after mission 1, 2, 3.
 HAND = np.array([[0.1, 0.2, 0.3], [0.6, 0.25, 0.2], [0.8, 0.5, 0.4], [0.7, 0.45, 0.9]])
@@ -153,9 +154,9 @@ IDENTITY_ROUNDING = 2.9 * ROUNDING + 1e-9
 
 
 def halves(images: int) -> tuple[int, int]:
-    """Training and test frames of a mission: split at round(n/2), five frames dropped on either side."""
-    boundary = round(images / 2)
-    return boundary - 5, images - boundary - 5
+    """Training and test frames of a mission, as the protocol splits it."""
+    learnt, tested = (range(images)[half] for half in split_halves(images))
+    return len(learnt), len(tested)
 
 
 IMAGES = {mission.name: mission.images for mission in PAPER_MISSIONS}
