@@ -20,6 +20,7 @@ from aerial_vpr_cl.images import decode_compressed
 from aerial_vpr_cl.learning.loop import ViewMaker
 from aerial_vpr_cl.learning.recipes import EMBEDDED_RECIPE
 from aerial_vpr_cl.learning.trunk_outputs import BATCH, TrunkOutputs, whole_image
+from aerial_vpr_cl.mission import bag_reader
 from aerial_vpr_cl.mission.bag_writer import MissionWriter
 from aerial_vpr_cl.mission.mission import read_mission
 
@@ -99,6 +100,22 @@ def test_north_up_the_same_protocol_learns_and_tests_views(tmp_path):
     assert len(trajectory.answers) == len(course.sequence) + 1
     assert network.settings.view.is_north_up
     assert all(decode_compressed(kept.image).shape == (size, size, 3) for kept in buffer)
+
+
+def test_a_bag_is_gone_through_at_most_twice(work, course, monkeypatch):
+    passes = []
+    real = bag_reader.read_file
+
+    def counted(file):
+        yield from real(file)
+        passes.append(file)  # a look at the first message does not come here
+
+    monkeypatch.setattr(bag_reader, "read_file", counted)
+    read_flown(work.bag("A"), course.grid, work.views)
+    assert len(passes) <= 2
+    passes.clear()
+    read_mission(work.bag("A"), course.grid)
+    assert len(passes) <= 2
 
 
 def write_short(work, path, n):

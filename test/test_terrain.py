@@ -12,7 +12,7 @@ from aerial_vpr_cl.errors import MapError
 from aerial_vpr_cl.geo.terrain import MODEL_SIGMA_M, Near, Terrain
 from aerial_vpr_cl.knowledge.map_folder import add_terrain, build_map, open_map
 from aerial_vpr_cl.mission.bag_writer import MissionWriter
-from aerial_vpr_cl.mission.mission import read_flight, read_for_test, read_mission
+from aerial_vpr_cl.mission.mission import read_flight, read_mission
 from aerial_vpr_cl.mission.readings import AltitudeReading, HeightReading
 from aerial_vpr_cl.mission.sensor_settings import SensorSettings
 from aerial_vpr_cl.mission.sensors import FlightSensors
@@ -78,10 +78,8 @@ def test_frames_of_a_bag_have_their_height_over_the_terrain_under_them_but_what_
     learnt = [frame.situation for frame in read_mission(tmp_path / "bag", GRID, terrain=terrain).frames]
     assert [round(s.height_m, -1) for s in learnt[1:]] == pytest.approx([400 - 10 * k for k in range(1, 10)], abs=10)
     assert all(situation.height_sigma_m < 20.0 for situation in learnt)
-    for mission in (
-        read_flight(tmp_path / "bag", GRID, terrain=terrain),
-        read_for_test(tmp_path / "bag", GRID, terrain=terrain)[0],
-    ):
+    flight = read_flight(tmp_path / "bag", GRID, terrain=terrain)
+    for mission in (flight, flight.over(GRID)):
         heights = {frame.situation.height_m for frame in mission.frames}
         assert len(heights) == 1 and heights.pop() == pytest.approx(500.0 - 245.0)
         assert mission.frames[0].situation.height_sigma_m > 80.0

@@ -22,7 +22,7 @@ from aerial_vpr_cl.learning.trunk_outputs import TrunkOutputs, scores_of, whole_
 from aerial_vpr_cl.localization.view import ViewSettings
 from aerial_vpr_cl.memory.buffer import Observation, ReplayBuffer
 from aerial_vpr_cl.mission.course import with_course_heading
-from aerial_vpr_cl.mission.mission import read_for_test, read_mission
+from aerial_vpr_cl.mission.mission import read_flight
 from aerial_vpr_cl.mission.split import split_halves
 from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.progress import Progress, silent
@@ -51,11 +51,12 @@ class FlownMission:
 
 def read_flown(path: Path, grid: Grid, views: ViewSettings, *, held_out: bool = False) -> FlownMission:
     """Read a bag and split it in acquisition order; it goes by the name of its folder."""
-    tested = replace(read_for_test(path, grid)[0], name=path.name)
+    flight = replace(read_flight(path, grid), name=path.name)
+    tested = flight.over(grid)
     test = tuple(observations_of(tested, grid, views).observations)
     if held_out:
         return FlownMission(path.name, tested.modality, (), test)
-    learnt = replace(read_mission(path, grid), name=path.name)
+    learnt = flight.by_gnss(grid)
     stamps = sorted({frame.stamp_ns for mission in (tested, learnt) for frame in mission.frames})
     first, second = (set(stamps[half]) for half in split_halves(len(stamps)))
     observed = observations_of(with_course_heading(learnt), grid, views).observations

@@ -6,6 +6,7 @@ import argparse
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +22,13 @@ from aerial_vpr_cl.memory.picture import PROJECTIONS, draw_retained, retained_of
 from aerial_vpr_cl.mission.frames import Frame
 from aerial_vpr_cl.mission.mission import Mission, read_mission
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 HELP = """Show the replay buffer of a store: how many frames of which mission and sensor each group keeps.
 
 With --sheet the frames themselves, with --retained where the kept ones lie among all frames of a mission whose bag
 still exists, in the feature space of the frozen trunk, which no learning moves."""
-
-TRUNK_BATCH = 16
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,24 +93,19 @@ def describe(buffer: ReplayBuffer) -> str:
 
 def trunk_features(store: Path, folder: MapFolder, missions: Sequence[Mission]) -> list[NDArray[np.float32]]:
     """(n, d) mean over the trunk's outputs for every frame of each mission: the trunk is frozen for life."""
-    import torch  # takes seconds to import, and the tables do not need it
-
+    # They take seconds to import, and the tables do not need them.
     from aerial_vpr_cl.knowledge.knowledge import network_of
+    from aerial_vpr_cl.model.batches import in_batches
 
-    generation = GenerationStore(store).newest(grid_hash=folder.grid.hash)
-    network = network_of(folder, generation)
+    network = network_of(folder, GenerationStore(store).newest(grid_hash=folder.grid.hash))
     views = ViewSettings(folder.settings.view, folder.settings.footprint_m, network.input_size)
-    found = []
-    with torch.inference_mode():
-        for mission in missions:
-            rows = []
-            for start in range(0, len(mission.frames), TRUNK_BATCH):
-                images = [_shown(frame, views) for frame in mission.frames[start : start + TRUNK_BATCH]]
-                outputs = network.trunk_features(network.preprocess(images))
-                # ViT: (B, tokens, d); CNN: (B, d, H, W)
-                rows.append(outputs.mean(dim=1) if outputs.ndim == 3 else outputs.flatten(2).mean(dim=2))
-            found.append(torch.cat(rows).numpy() if rows else np.empty((0, 1), np.float32))
-    return found
+
+    def means(frames: Sequence[Frame]) -> tuple[Tensor]:
+        outputs = network.trunk_features(network.preprocess([_shown(frame, views) for frame in frames]))
+        # ViT: (B, tokens, d); CNN: (B, d, H, W)
+        return (outputs.mean(dim=1) if outputs.ndim == 3 else outputs.flatten(2).mean(dim=2),)
+
+    return [in_batches(means, mission.frames)[0] for mission in missions]
 
 
 def _shown(frame: Frame, views: ViewSettings) -> NDArray[np.uint8]:

@@ -13,8 +13,8 @@ from aerial_vpr_cl.geo.grid import NO_CLASS, Grid
 from aerial_vpr_cl.geo.view_kind import AS_SEEN
 from aerial_vpr_cl.images import encode_jpeg
 from aerial_vpr_cl.knowledge.knowledge import Knowledge
-from aerial_vpr_cl.localization.estimate import BLANK_IMAGE, Rejection
-from aerial_vpr_cl.localization.localizer import is_blank
+from aerial_vpr_cl.localization.estimate import BLANK_IMAGE, FROZEN_CAMERA, Rejection
+from aerial_vpr_cl.localization.image_faults import ImageWatch, is_blank
 from aerial_vpr_cl.localization.view import ViewSettings, make_view
 from aerial_vpr_cl.memory.buffer import Observation
 from aerial_vpr_cl.mission.frames import Frame
@@ -48,8 +48,9 @@ def observations_of(mission: Mission, grid: Grid, views: ViewSettings) -> Observ
     """
     refused: Counter[str] = Counter()
     found = []
-    for frame in mission.frames:
-        seen = _seen(frame, views)
+    watch = ImageWatch(views.footprint_m)
+    for before, frame in zip((mission.frames[0], *mission.frames), mission.frames):
+        seen = _seen(frame, float(np.hypot(*(frame.position - before.position))), watch, views)
         if isinstance(seen, Rejection):
             refused[seen.reason] += 1
             continue
@@ -65,11 +66,15 @@ def observations_of(mission: Mission, grid: Grid, views: ViewSettings) -> Observ
     return Observed(found, dict(refused))
 
 
-def _seen(frame: Frame, views: ViewSettings) -> tuple[bytes, NDArray[np.float64]] | Rejection:
-    """An encoded image and the ground in its middle; nothing is learnt from what could not be answered."""
+def _seen(
+    frame: Frame, moved_m: float, watch: ImageWatch, views: ViewSettings
+) -> tuple[bytes, NDArray[np.float64]] | Rejection:
+    """An encoded image and the ground in its middle; nothing is learnt from what could not be answered in flight."""
     image = frame.decode()
     if is_blank(image):
         return Rejection(BLANK_IMAGE)
+    if watch.is_frozen(image, moved_m):
+        return Rejection(FROZEN_CAMERA)
     if views.kind == AS_SEEN:
         return frame.image, frame.position
     view = make_view(image, frame.situation, views)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.errors import MissionError, SettingsError
-from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.geo.grid import NO_CLASS, Grid
 from aerial_vpr_cl.geo.terrain import Terrain
 from aerial_vpr_cl.mission.bag_metadata import GATES_KEY, MODALITY_KEY, NAME_KEY, clean_text
 from aerial_vpr_cl.mission.bag_reader import Bag, facts_of, faults_named, open_bag
@@ -70,6 +70,20 @@ class Flight(Mission):
     fixes: tuple[Fix, ...] = field(default=(), repr=False)  # what GNSS said, good or bad, in time order
     positions_from: str = ""  # truth, gnss, or nothing
 
+    def over(self, grid: Grid) -> Mission:
+        """The frames whose position is known and on the map."""
+        return self._placed(self.positions, grid)
+
+    def by_gnss(self, grid: Grid) -> Mission:
+        """The frames where GNSS put them, as a learner sees them: without those it said nothing good of."""
+        return self._placed(Track(self.fixes, gates_of(self.path), grid.projection).at(self.stamps_ns, grid)[0], grid)
+
+    def _placed(self, positions: NDArray[np.float64], grid: Grid) -> Mission:
+        known = np.flatnonzero(np.isfinite(positions).all(axis=1))
+        known = known[grid.class_of(positions[known]) != NO_CLASS]
+        frames = tuple(replace(self.frames[row], position=positions[row]) for row in known)
+        return Mission(self.path, self.name, self.modality, frames)
+
 
 @faults_named
 def read_mission(
@@ -83,13 +97,11 @@ def read_mission(
     modality: str | None = None,
     sensors: SensorSettings | None = None,
     terrain: Terrain | None = None,
-    places_are_known: bool = True,
 ) -> Mission:
     """Read a rosbag2 into frames with positions; raise MissionError if not one of them can be used.
 
     Topics are found by type unless they are named. `positions="truth"` takes the simulator's true positions instead of
     the GNSS fixes, for evaluation. `modality`, `sensors` and `gates` override what the bag says about itself.
-    Frames that are tested must not know their places: which terrain lies under them is then not used.
     """
     if positions not in ("gnss", "truth"):
         raise MissionError(f"{path}: positions '{positions}' are unknown; choose gnss or truth")
@@ -100,9 +112,7 @@ def read_mission(
     track = Track(fixes, gates or gates_of(path), grid.projection)
     told = fixes if positions == "gnss" else _fixes(bag, fix_topic_of(bag)) if has_fix_topic(bag) else []
     instruments = BagSensors(bag, image_topic, sensors, north_deg=grid.north_deg, terrain=terrain, fixes=told)
-    frames, refused, stamps = read_frames(
-        bag, image_topic, lambda ns: _place(track, ns, grid), instruments, places_are_known=places_are_known
-    )
+    frames, refused, stamps = read_frames(bag, image_topic, lambda ns: _place(track, ns, grid), instruments)
     if not frames:
         raise MissionError(_why_none(bag, image_topic, fix_topic, refused, stamps, fixes))
     if refused:
@@ -126,6 +136,7 @@ def read_flight(
     """Read all frames of a rosbag2, also where GNSS was jammed or the drone was off the map: for localizing them.
 
     Positions are the simulator's true ones where the bag has them, else those of GNSS where they pass the gates.
+    Frames that are tested must not know their places: which terrain lies under them is not used.
     """
     bag = open_bag(path, keep=(NAV_SAT_FIX,))
     image_topic = image_topic_of(bag, image_topic)
@@ -143,28 +154,6 @@ def read_flight(
     source = "truth" if has_truth else "gnss" if has_fixes else ""
     fixes.sort(key=lambda fix: fix.stamp_ns)
     return Flight(bag.path, name, modality or noted, frames, dict(refused), tuple(fixes), source)
-
-
-def read_for_test(
-    path: str | Path,
-    grid: Grid,
-    *,
-    image_topic: str | None = None,
-    fix_topic: str | None = None,
-    terrain: Terrain | None = None,
-) -> tuple[Mission, str]:
-    """A mission with its true positions ("truth"), or those of GNSS where the truth was not recorded ("gnss")."""
-    positions = "truth" if open_bag(path).counts.get(TRUTH_TOPIC) else "gnss"
-    mission = read_mission(
-        path,
-        grid,
-        image_topic=image_topic,
-        fix_topic=fix_topic,
-        positions=positions,
-        terrain=terrain,
-        places_are_known=False,
-    )
-    return mission, positions
 
 
 def gates_of(path: str | Path) -> GnssGates:

@@ -24,12 +24,9 @@ class SmallMapConv(nn.Conv2d):
     @classmethod
     def of(cls, conv: nn.Conv2d) -> SmallMapConv:
         """The same convolution with the same weights."""
-        height, width = conv.kernel_size
-        padding = (height // 2, width // 2)
-        quick = cls(
-            conv.in_channels, conv.out_channels, (height, width), padding=padding, groups=conv.groups, bias=False,
-            device="meta",
-        )  # fmt: skip
+        channels, kernel = conv.in_channels, conv.kernel_size
+        padding = (kernel[0] // 2, kernel[1] // 2)
+        quick = cls(channels, channels, kernel, padding=padding, groups=channels, bias=False, device="meta")  # type: ignore[arg-type]
         quick.weight = conv.weight
         return quick.train(conv.training)
 
