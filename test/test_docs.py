@@ -31,9 +31,17 @@ def test_the_readme_lists_every_verb():
 
 
 def test_links_between_documents_lead_somewhere():
-    for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")]:
+    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
             assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_every_file_that_the_architecture_names_is_there():
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    named = set(re.findall(r"`([\w/]+\.(?:py|md)|[\w/]+/)`", text))
+    assert len(named) > 40
+    for name in named:
+        assert (ROOT / "aerial_vpr_cl" / name).exists() or (ROOT / name).exists(), name
 
 
 def test_launch_arguments_in_the_documents_exist():
