@@ -36,7 +36,7 @@ def dense(histogram):
 
 
 def total(belief):
-    return sum(histogram.total() for histogram in belief.histograms) + belief.off_map
+    return belief.histogram.total() + belief.off_map
 
 
 def peak_at(position, height=20.0, sigma_m=15.0, half_m=400.0, step_m=5.0):
@@ -129,29 +129,23 @@ def test_a_place_given_by_an_operator_is_where_he_said():
 @given(st.integers(0, 2**32 - 1))
 @settings(max_examples=15, deadline=None)
 def test_a_sparse_update_is_a_dense_one(seed):
-    """Windows multiply, everything else and off the map count as elsewhere; two headings are two filters."""
+    """Windows multiply; everything else, and off the map, counts as elsewhere."""
     rng = np.random.default_rng(seed)
-    belief = Belief(lattice_of(), headings=2, off_map=0.2)
-    reference = [dense(histogram).copy() for histogram in belief.histograms]
-    off_map = belief.off_map
+    belief = Belief(lattice_of(), off_map=0.2)
+    reference, off_map = dense(belief.histogram).copy(), belief.off_map
     for _ in range(3):
         surfaces = [
-            [
-                Surface(*rng.integers(20, 150, 2) * STEP, STEP, rng.normal(0, 2, (40, 50)).astype(np.float32))
-                for _ in range(2)
-            ]
+            Surface(*rng.integers(20, 150, 2) * STEP, STEP, rng.normal(0, 2, (40, 50)).astype(np.float32))
             for _ in range(2)
         ]
         belief.update(surfaces)
-        for part, found in zip(reference, surfaces):
-            for surface in found:
-                top, left = round((2000.0 - surface.north) / STEP), round(surface.west / STEP)
-                window = part[max(0, top) : top + 40, left : left + 50]
-                window *= np.exp(surface.log_likelihood.astype(float))[max(0, -top) :][: len(window)]
-        whole = sum(part.sum() for part in reference) + off_map
-        reference, off_map = [part / whole for part in reference], off_map / whole
-    for histogram, part in zip(belief.histograms, reference):
-        np.testing.assert_allclose(dense(histogram), part, rtol=1e-6, atol=1e-15)
+        for surface in surfaces:
+            top, left = round((2000.0 - surface.north) / STEP), round(surface.west / STEP)
+            window = reference[max(0, top) : top + 40, left : left + 50]
+            window *= np.exp(surface.log_likelihood.astype(float))[max(0, -top) :][: len(window)]
+        whole = reference.sum() + off_map
+        reference, off_map = reference / whole, off_map / whole
+    np.testing.assert_allclose(dense(belief.histogram), reference, rtol=1e-6, atol=1e-15)
     assert belief.off_map == pytest.approx(off_map)
 
 
@@ -173,10 +167,10 @@ def test_a_surface_of_any_step_and_place_keeps_its_integral(west, south, east_of
 
 def test_what_was_not_looked_at_keeps_its_share_against_off_the_map():
     belief = Belief(lattice_of(), off_map=0.5)
-    before = dense(belief.histograms[0])[150, 250]
-    belief.update([[peak_at((500.0, 1500.0), height=0.0)]])
-    assert dense(belief.histograms[0])[150, 250] / belief.off_map == pytest.approx(before / 0.5)
-    assert dense(belief.histograms[0])[50, 50] < before  # looked at, and not found
+    before = dense(belief.histogram)[150, 250]
+    belief.update([peak_at((500.0, 1500.0), height=0.0)])
+    assert dense(belief.histogram)[150, 250] / belief.off_map == pytest.approx(before / 0.5)
+    assert dense(belief.histogram)[50, 50] < before  # looked at, and not found
     assert total(belief) == pytest.approx(1.0)
 
 
@@ -184,10 +178,10 @@ def test_the_same_ground_seen_again_says_no_more_about_the_place():
     """Two places fit. Ten frames without new ground must not decide between them, but each is seen more sharply."""
     here, there = peak_at((700.0, 1000.0), 8.0, sigma_m=40.0), peak_at((2200.0, 1000.0), 9.0, sigma_m=40.0)
     once, often = Belief(lattice_of()), Belief(lattice_of())
-    once.update([[here, there]])
-    often.update([[here, there]])
+    once.update([here, there])
+    often.update([here, there])
     for _ in range(10):
-        often.update([[here, there]], Weighing(place=0.0))
+        often.update([here, there], Weighing(place=0.0))
     first, second = (sorted(modes(b, 2), key=lambda mode: mode.mean[0]) for b in (once, often))
     ratio_once, ratio_often = first[1].mass / first[0].mass, second[1].mass / second[0].mass
     assert ratio_once < ratio_often * 2.0 and ratio_often < ratio_once * 2.0
@@ -198,9 +192,9 @@ def test_a_view_that_fits_tells_so_and_one_that_does_not_too():
     belief = Belief(lattice_of())
     belief.place((700.0, 1000.0), np.eye(2) * 400.0)
     track = modes(belief)[0]
-    assert fit_of(track, belief, [[peak_at((700.0, 1000.0))]]) > 5.0
-    assert fit_of(track, belief, [[peak_at((1000.0, 1300.0), half_m=600.0)]]) == pytest.approx(-1.0, abs=0.05)
-    assert fit_of(track, belief, [[peak_at((2000.0, 1000.0))]]) == pytest.approx(0.0, abs=0.05)
+    assert fit_of(track, belief, [peak_at((700.0, 1000.0))]) > 5.0
+    assert fit_of(track, belief, [peak_at((1000.0, 1300.0), half_m=600.0)]) == pytest.approx(-1.0, abs=0.05)
+    assert fit_of(track, belief, [peak_at((2000.0, 1000.0))]) == pytest.approx(0.0, abs=0.05)
     assert ratios(Surface(0.0, 100.0, STEP, np.full((10, 10), np.nan, np.float32))).max() == 1.0
 
 
@@ -215,7 +209,7 @@ def test_cells_of_the_network_lift_their_ground_and_leave_the_rest_alike():
     p = np.full(grid.n_classes, 0.1 / (grid.n_classes - 1))
     p[37] = 0.9
     belief.update_cells(p, grid, trust=0.5, top=5)
-    mass = dense(belief.histograms[0])
+    mass = dense(belief.histogram)
     lifted = belief.lattice.positions()[mass > mass.max() / 2]
     np.testing.assert_allclose(lifted.mean(axis=0), grid.centres[37], atol=1.0)
     factor = 0.5 * 0.9 * grid.n_classes + 0.5
@@ -234,8 +228,8 @@ def test_only_what_lives_is_stored_and_it_dies_again():
     for k in range(200):
         belief.predict((50.0, 0.0), kernel)
         belief.leak(1e-4)
-        belief.update([[peak_at((10_000.0 + 50.0 * k, 20_000.0))]], Weighing(place=0.2))
-        most = max(most, len(belief.histograms[0].blocks))
+        belief.update([peak_at((10_000.0 + 50.0 * k, 20_000.0))], Weighing(place=0.2))
+        most = max(most, len(belief.histogram.blocks))
     assert most <= 12
     mode = modes(belief)[0]
     np.testing.assert_allclose(mode.mean, (10_000.0 + 50.0 * 199, 20_000.0), atol=10.0)
@@ -252,7 +246,7 @@ def test_flying_over_the_border_is_flying_off_the_map():
 
 def test_hills_come_best_first_with_their_masses():
     belief = Belief(lattice_of(), off_map=0.0)
-    belief.update([[peak_at((700.0, 1000.0), 18.0), peak_at((2200.0, 600.0), 16.0)]])
+    belief.update([peak_at((700.0, 1000.0), 18.0), peak_at((2200.0, 600.0), 16.0)])
     best, second = modes(belief, 2)
     np.testing.assert_allclose(best.mean, (700.0, 1000.0), atol=5.0)
     np.testing.assert_allclose(second.mean, (2200.0, 600.0), atol=5.0)
@@ -264,7 +258,7 @@ def test_hills_come_best_first_with_their_masses():
 def test_likely_windows_hold_the_hills_and_nothing_far_from_them():
     belief = Belief(lattice_of(), off_map=0.0)
     assert likely_windows(belief, 0.99, 50.0, 1000) is None
-    belief.update([[peak_at((700.0, 1000.0), 18.0), peak_at((2200.0, 600.0), 18.0)]])
+    belief.update([peak_at((700.0, 1000.0), 18.0), peak_at((2200.0, 600.0), 18.0)])
     windows = likely_windows(belief, 0.99, 50.0, 1000)
     assert len(windows) == 2
     for place in ((700.0, 1000.0), (2200.0, 600.0)):

@@ -18,65 +18,51 @@ FOLD_BELOW = 2.0
 
 
 class Belief:
-    """Probability over the lattice's cells, once per heading hypothesis, and of being off the map. It sums to one.
+    """Probability over the lattice's cells, and of being off the map. It sums to one."""
 
-    One histogram where the heading is known. Where it is not, one for each of some directions that the drone's own
-    reckoning of turns may be off by: each moves its own way with the odometry.
-    """
-
-    def __init__(self, lattice: Lattice, *, headings: int = 1, off_map: float = 0.1) -> None:
+    def __init__(self, lattice: Lattice, *, off_map: float = 0.1) -> None:
         self.lattice = lattice
         self.off_map_prior = off_map
-        self.histograms: list[Histogram] = []
-        self.off_map = 0.0
-        self.forget(headings)
+        self.forget()
 
-    def forget(self, headings: int = 1) -> None:
+    def forget(self) -> None:
         """Be anywhere on the map, or off it."""
-        density = (1.0 - self.off_map_prior) / (self.lattice.n_cells * headings)
-        self.histograms = [Histogram(self.lattice, density) for _ in range(headings)]
+        self.histogram = Histogram(self.lattice, (1.0 - self.off_map_prior) / self.lattice.n_cells)
         self.off_map = self.off_map_prior
 
     def place(self, position: ArrayLike, covariance: ArrayLike) -> None:
-        """Be where somebody said: a Gaussian, and a little chance that he erred."""
-        centre = self.lattice.cell_of(position)
+        """Be where somebody said, as a Gaussian; what of it has no map beneath is off the map."""
+        row, column = self.lattice.cell_of(position)
         kernel = gaussian_kernel(covariance, self.lattice.step_m)
         reach = kernel.shape[0] // 2
-        for histogram in self.histograms:
-            histogram.background, histogram.blocks, histogram.offset = 0.0, {}, np.zeros(2)
-            rows, columns = ((index - reach, index + reach + 1) for index in centre)
-            histogram.fill(rows, columns, kernel / len(self.histograms))
-            off_centre = self.lattice.west + (centre[1] + 0.5) * self.lattice.step_m
-            off_middle = self.lattice.north - (centre[0] + 0.5) * self.lattice.step_m
-            histogram.offset = np.asarray(position, float) - (off_centre, off_middle)
-        self.off_map = max(0.0, 1.0 - self._on_map())
+        self.histogram = Histogram(self.lattice)
+        self.histogram.fill((row - reach, row + reach + 1), (column - reach, column + reach + 1), kernel)
+        step, west, north = self.lattice.step_m, self.lattice.west, self.lattice.north
+        self.histogram.offset = np.asarray(position, float) - (west + (column + 0.5) * step, north - (row + 0.5) * step)
+        self.off_map = max(0.0, 1.0 - self.histogram.total())
         self._normalise()
 
-    def predict(self, displacements: ArrayLike, kernel: NDArray[np.float64]) -> None:
-        """Move by metres east and north, (2,) or one row per heading, and spread by a kernel of this lattice."""
-        rows = np.broadcast_to(np.asarray(displacements, float), (len(self.histograms), 2))
-        for histogram, displacement in zip(self.histograms, rows):
-            self.off_map += histogram.move(displacement, kernel)
+    def predict(self, displacement: ArrayLike, kernel: NDArray[np.float64]) -> None:
+        """Move by metres east and north, and spread by a kernel of this lattice."""
+        self.off_map += self.histogram.move(displacement, kernel)
         self._normalise()
 
     def leak(self, share: float) -> None:
         """Let this share of the belief be anywhere, on the map or off it: nothing is ever impossible."""
-        for histogram in self.histograms:
-            histogram.scale(1.0 - share)
-            histogram.spread(share * (1.0 - self.off_map_prior) / len(self.histograms))
-            histogram.fold(FOLD_BELOW * histogram.background)
+        self.histogram.scale(1.0 - share)
+        self.histogram.spread(share * (1.0 - self.off_map_prior))
+        self.histogram.fold(FOLD_BELOW * self.histogram.background)
         self.off_map = (1.0 - share) * self.off_map + share * self.off_map_prior
 
-    def update(self, surfaces: Sequence[Sequence[Surface]], weighing: Weighing | None = None) -> None:
-        """Multiply in what a view says, a list of disjoint surfaces per heading."""
+    def update(self, surfaces: Sequence[Surface], weighing: Weighing | None = None) -> None:
+        """Multiply in what a view says, as disjoint surfaces."""
         weighing = weighing or Weighing()
-        for histogram, found in zip(self.histograms, surfaces):
-            for surface in found:
-                corner = (surface.west, surface.north)
-                rows, columns, factors = on_lattice(corner, surface.step_m, ratios(surface), histogram)
-                if factors.size:
-                    mass = histogram.window(rows, columns)
-                    histogram.multiply(rows, columns, tempered(factors, mass, weighing, self.lattice.step_m))
+        for surface in surfaces:
+            corner = (surface.west, surface.north)
+            rows, columns, factors = on_lattice(corner, surface.step_m, ratios(surface), self.histogram)
+            if factors.size:
+                mass = self.histogram.window(rows, columns)
+                self.histogram.multiply(rows, columns, tempered(factors, mass, weighing, self.lattice.step_m))
         self._normalise()
 
     def update_cells(
@@ -93,18 +79,13 @@ class Belief:
         common = trust * rest * len(p) + (1.0 - trust)
         side = grid.cell_side_m
         corners = grid.centres[chosen] + [-side / 2.0, side / 2.0] - np.asarray(offset_m, float)
-        for histogram in self.histograms:
-            histogram.scale(common)
-            for corner, probability in zip(corners, p[chosen]):
-                factor = (trust * probability * len(p) + 1.0 - trust) / common
-                histogram.multiply(*on_lattice(corner, side, np.full((1, 1), factor), histogram))
+        self.histogram.scale(common)
+        for corner, probability in zip(corners, p[chosen]):
+            factor = (trust * probability * len(p) + 1.0 - trust) / common
+            self.histogram.multiply(*on_lattice(corner, side, np.full((1, 1), factor), self.histogram))
         self._normalise()
 
-    def _on_map(self) -> float:
-        return sum(histogram.total() for histogram in self.histograms)
-
     def _normalise(self) -> None:
-        total = self._on_map() + self.off_map
-        for histogram in self.histograms:
-            histogram.scale(1.0 / total)
+        total = self.histogram.total() + self.off_map
+        self.histogram.scale(1.0 / total)
         self.off_map /= total

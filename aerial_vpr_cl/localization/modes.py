@@ -31,13 +31,11 @@ class Mode:
     mass: float  # share of the whole belief, off the map included
     mean: NDArray[np.float64]  # (2,) easting and northing
     covariance: NDArray[np.float64]  # (2, 2) m²
-    heading: int  # hypothesis that holds most of it
-    heading_masses: NDArray[np.float64]  # (headings,) of its mass
     distances: NDArray[np.float64]  # (n,) metres of its cells from the mean, ascending
     within: NDArray[np.float64]  # (n,) share of the whole belief so near, cumulated
     rows: Span  # of the lattice, that hold it
     columns: Span
-    cells: NDArray[np.float64]  # (headings, rows, columns) its mass
+    cells: NDArray[np.float64]  # (rows, columns) its mass
 
     def radius_m(self, share: float) -> float:
         """Radius around the mean that holds this share of the whole belief; infinite if the hill has less."""
@@ -51,26 +49,24 @@ def modes(belief: Belief, most: int = 1) -> list[Mode]:
     found: list[Mode] = []
     while len(found) < most and (peak := _highest(belief, taken)) is not None:
         rows, columns = ((index - REACH, index + REACH + 1) for index in peak)
-        parts = np.stack([histogram.window(rows, columns) for histogram in belief.histograms])
-        plain = sum(histogram.background for histogram in belief.histograms)
-        hill = _hill(_without(parts.sum(axis=0), rows, columns, taken), ABOVE_PLAIN * plain)
-        found.append(_mode(belief, parts * hill, rows, columns))
+        mass = _without(belief.histogram.window(rows, columns), rows, columns, taken)
+        hill = _hill(mass, ABOVE_PLAIN * belief.histogram.background)
+        found.append(_mode(belief, mass * hill, rows, columns))
         taken.append(_Patch(rows, columns, hill))
     return found
 
 
-def fit_of(mode: Mode, belief: Belief, surfaces: Sequence[Sequence[Surface]]) -> float:
+def fit_of(mode: Mode, belief: Belief, surfaces: Sequence[Surface]) -> float:
     """Log of how well a view fits a hill of the belief, before it is multiplied in; surfaces are disjoint.
 
     Zero: as well as any other place; below: it is not what was to be seen there.
     """
     fitting = mode.mass
-    for histogram, cells, found in zip(belief.histograms, mode.cells, surfaces):
-        for surface in found:
-            corner = (surface.west, surface.north)
-            rows, columns, factors = on_lattice(corner, surface.step_m, ratios(surface), histogram)
-            ours, theirs = overlap((mode.rows, mode.columns), (rows, columns))
-            fitting += float((cells[ours] * (factors[theirs] - 1.0)).sum())
+    for surface in surfaces:
+        corner = (surface.west, surface.north)
+        rows, columns, factors = on_lattice(corner, surface.step_m, ratios(surface), belief.histogram)
+        ours, theirs = overlap((mode.rows, mode.columns), (rows, columns))
+        fitting += float((mode.cells[ours] * (factors[theirs] - 1.0)).sum())
     return math.log(max(fitting / mode.mass, TINY))
 
 
@@ -79,10 +75,10 @@ def likely_windows(belief: Belief, share: float, margin_m: float, most_cells: in
 
     None if so much is spread over more than `most_cells` cells: then there is no part of the map to prefer.
     """
-    keys = _live(belief)
+    keys = sorted(belief.histogram.blocks)
     if not keys:
         return None
-    masses = np.stack([_mass(belief, key) for key in keys])
+    masses = np.stack([belief.histogram.blocks[key] for key in keys])
     on_map = 1.0 - belief.off_map
     order = np.argsort(-masses.ravel(), kind="stable")[: most_cells + 1]
     needed = int(np.searchsorted(np.cumsum(masses.ravel()[order]), share * on_map)) + 1
@@ -125,33 +121,29 @@ def joined(boxes: list[Bounds]) -> list[Bounds]:
     return found
 
 
-def _mode(belief: Belief, parts: NDArray[np.float64], rows: Span, columns: Span) -> Mode:
-    """Moments of (headings, rows, columns) mass, each heading at its own offset."""
-    lattice = belief.lattice
-    east = lattice.west + (np.arange(*columns) + 0.5) * lattice.step_m
-    north = lattice.north - (np.arange(*rows) + 0.5) * lattice.step_m
-    heading, row, column = np.nonzero(parts)
-    masses = parts[heading, row, column]
-    offsets = np.stack([histogram.offset for histogram in belief.histograms])
-    points = np.stack([east[column], north[row]], axis=1) + offsets[heading]
+def _mode(belief: Belief, cells: NDArray[np.float64], rows: Span, columns: Span) -> Mode:
+    """Moments of (rows, columns) mass."""
+    lattice, offset = belief.lattice, belief.histogram.offset
+    east = lattice.west + (np.arange(*columns) + 0.5) * lattice.step_m + offset[0]
+    north = lattice.north - (np.arange(*rows) + 0.5) * lattice.step_m + offset[1]
+    row, column = np.nonzero(cells)
+    masses = cells[row, column]
+    points = np.stack([east[column], north[row]], axis=1)
     mass = float(masses.sum())
     mean = masses @ points / mass
     apart = points - mean
     covariance = (apart * masses[:, None]).T @ apart / mass
     distances = np.hypot(*apart.T)
     order = np.argsort(distances, kind="stable")
-    by_heading = parts.sum(axis=(1, 2))
     return Mode(
         mass=min(1.0, mass),
         mean=mean,
         covariance=(covariance + covariance.T) / 2.0,
-        heading=int(by_heading.argmax()),
-        heading_masses=by_heading,
         distances=distances[order],
         within=np.cumsum(masses[order]),
         rows=rows,
         columns=columns,
-        cells=parts,
+        cells=cells,
     )
 
 
@@ -174,11 +166,11 @@ class _Patch:
 
 
 def _highest(belief: Belief, taken: list[_Patch]) -> tuple[int, int] | None:
-    """Row and column of the free live cell with most mass, all headings together."""
+    """Row and column of the free live cell with most mass."""
     best, found = 0.0, None
-    for key in _live(belief):
+    for key, block in sorted(belief.histogram.blocks.items()):
         rows, columns = spans_of(key)
-        mass = _without(_mass(belief, key), rows, columns, taken)
+        mass = _without(block, rows, columns, taken)
         row, column = divmod(int(np.argmax(mass)), BLOCK)
         if mass[row, column] > best:
             best, found = float(mass[row, column]), (rows[0] + row, columns[0] + column)
@@ -192,16 +184,6 @@ def _without(mass: NDArray[np.float64], rows: Span, columns: Span, taken: list[_
         ours, theirs = overlap((rows, columns), (patch.rows, patch.columns))
         left[ours][patch.cells[theirs]] = 0.0
     return left
-
-
-def _mass(belief: Belief, key: tuple[int, int]) -> NDArray[np.float64]:
-    """Mass of a block's cells, all headings together."""
-    return np.sum([histogram.window(*spans_of(key)) for histogram in belief.histograms], axis=0)
-
-
-def _live(belief: Belief) -> list[tuple[int, int]]:
-    """Blocks that any heading has stored."""
-    return sorted({key for histogram in belief.histograms for key in histogram.blocks})
 
 
 def _overlap(one: Bounds, other: Bounds) -> bool:

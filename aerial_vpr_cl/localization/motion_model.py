@@ -13,6 +13,8 @@ from aerial_vpr_cl.mission.situation import Motion
 
 LOST_HEADING_DEG = 40.0
 """With a heading less sure than this a displacement has a length but no direction."""
+STEERING = 0.3
+"""Share by which the course follows each new step of the track: a turn takes a few frames."""
 STANDING_M = 0.3
 """Spread of a drone that stands still, per square root of a second."""
 
@@ -25,6 +27,27 @@ class Step:
     kernel: NDArray[np.float64]
     length_m: float
     guided: bool  # whether its direction is known
+
+
+class Course:
+    """The velocity that a track shows."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Stand still."""
+        self.velocity: NDArray[np.float64] = np.zeros(2)  # m/s east and north
+        self._last: NDArray[np.float64] | None = None
+
+    def add(self, position: NDArray[np.float64] | None, seconds: float) -> None:
+        """One more position, so long after the one before; None: not known, and the course is forgotten."""
+        if position is None:
+            self.reset()
+            return
+        if self._last is not None and seconds > 0.0:
+            self.velocity = self.velocity + STEERING * ((position - self._last) / seconds - self.velocity)
+        self._last = position
 
 
 @dataclass(frozen=True)
@@ -43,11 +66,16 @@ class MotionModel:
         seconds: float,
         alone_m: float,
         step_m: float,
+        velocity: NDArray[np.float64],
     ) -> Step:
-        """The step between two frames; `alone_m` is how far the drone went by odometry alone before it."""
+        """The step between two frames.
+
+        `alone_m` is how far the drone went by odometry alone before it; `velocity` (2,) in m/s east and north is what
+        the track shows, for drones without odometry: else the belief would lag behind a steady flight.
+        """
         if motion is None:
             radius_m = self.fastest_m_s * seconds
-            return Step(np.zeros(2), disc_kernel(radius_m, step_m), 0.0, False)
+            return Step(velocity * seconds, disc_kernel(radius_m, step_m), 0.0, False)
         length_m = float(np.hypot(*motion.forward_left_m))
         # The error of a way of length D is a share of D: each further step adds (D + d)² − D².
         growth = 2.0 * max(alone_m, self.lasting_m) * length_m + length_m**2

@@ -26,7 +26,7 @@ from aerial_vpr_cl.localization.image_faults import ImageWatch, is_blank
 from aerial_vpr_cl.localization.instruments import ANY_HEADING_DEG, Instruments
 from aerial_vpr_cl.localization.lattice import Bounds, Lattice
 from aerial_vpr_cl.localization.modes import Mode, fit_of, joined, likely_windows, modes
-from aerial_vpr_cl.localization.motion_model import MotionModel, Step
+from aerial_vpr_cl.localization.motion_model import Course, MotionModel, Step
 from aerial_vpr_cl.localization.novelty import Novelty
 from aerial_vpr_cl.localization.registration import Peak, Registration
 from aerial_vpr_cl.localization.states import (
@@ -115,6 +115,7 @@ class Tracker:
         self._states = StateMachine(settings.confirmations, settings.surprises, settings.lost_after)
         self._images = ImageWatch(view.footprint_m)
         self._usual = UsualFit()
+        self._course = Course()
         self._novelty = Novelty(settings.attitude_lasting_s)
         self._map_km2 = lattice.n_cells * lattice.step_m**2 / 1e6
         self.reset()
@@ -136,6 +137,7 @@ class Tracker:
         self.belief.forget()
         self._states.reset()
         self._usual.reset()
+        self._course.reset()
         self._novelty.renew()
         self._alone_m = 0.0
         self._in_vain = 0
@@ -166,9 +168,11 @@ class Tracker:
         view = Rejection(fault) if fault else make_view(image, known, self._view)
         findings = self._look(image, view, known) if isinstance(view, View) else Findings()
         mode = next(iter(modes(self.belief)), None)
-        covariance = self._covariance(mode) if mode else np.eye(2)
+        swaying_m = view.offset_sigma_m if isinstance(view, View) and step is not None and not step.guided else 0.0
+        covariance = self._covariance(mode, swaying_m) if mode else np.eye(2)
         sure = mode is not None and mode.mass >= self.settings.min_confidence
         sure = sure and RADIUS_SIGMAS * float(np.sqrt(np.linalg.eigvalsh(covariance)[-1])) <= self._max_radius_m(view)
+        self._course.add(mode.mean if mode is not None and sure else None, seconds)
         before = self.state
         state = self._states.advance(Signs(sure, findings.fit > SUPPORT, findings.misfit, self.belief.off_map))
         self._react(before, findings)
@@ -194,7 +198,13 @@ class Tracker:
         """Predict the belief."""
         heading = self.instruments.heading
         step = self._motion.step(
-            motion, heading.value, known.heading_sigma_deg, seconds, self._alone_m, self.belief.lattice.step_m
+            motion,
+            heading.value,
+            known.heading_sigma_deg,
+            seconds,
+            self._alone_m,
+            self.belief.lattice.step_m,
+            self._course.velocity,
         )
         self.belief.predict(step.displacement, step.kernel)
         self.belief.leak(self.settings.leak)
@@ -225,7 +235,7 @@ class Tracker:
         if self._register is not None and not is_blind(view):
             registration = self._register(view, self._where(view, proposal))
             findings = self._judge(registration)
-            self.belief.update([registration.surfaces], weighing)
+            self.belief.update(registration.surfaces, weighing)
             self._alone_m *= 1.0 - weighing.place if findings.misfit is False else 1.0
         self._novelty.used()
         return findings
@@ -245,7 +255,7 @@ class Tracker:
         peak, track = registration.peak, next(iter(modes(self.belief)), None)
         if peak is None or track is None:
             return Findings(peak=peak)
-        fit = fit_of(track, self.belief, [registration.surfaces])
+        fit = fit_of(track, self.belief, registration.surfaces)
         misfit = self._usual.is_misfit(fit, peak.z_max)
         if self.state == TRACKING and not misfit:
             self._usual.add(fit, peak.z_max)
@@ -316,9 +326,12 @@ class Tracker:
         geometry = self._register is not None and not (isinstance(view, View) and is_blind(view))
         return MAX_RADIUS_M if geometry else MAX_RADIUS_CELLS * self.grid.cell_side_m
 
-    def _covariance(self, mode: Mode) -> NDArray[np.float64]:
-        """Of the mode, and what no number of frames takes away: the lattice's cells and the map's own error."""
-        least = self.belief.lattice.step_m**2 / 12.0 + self.settings.map_accuracy_m**2
+    def _covariance(self, mode: Mode, swaying_m: float) -> NDArray[np.float64]:
+        """Of the mode, and what no number of frames takes away: the lattice's cells and the map's own error.
+
+        Without odometry to average by, the slow half of the tilt's error stays in full: `swaying_m` is all of it.
+        """
+        least = self.belief.lattice.step_m**2 / 12.0 + self.settings.map_accuracy_m**2 + swaying_m**2 / 2.0
         return mode.covariance + least * np.eye(2)
 
     def _estimate(self, mode: Mode, covariance: NDArray[np.float64], peak: Peak | None) -> Estimate:
