@@ -29,6 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("bags", type=Path, nargs="+", metavar="BAG", help="bag directories")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures and errors to a file")
     parser.add_argument("--plots", type=Path, metavar="DIR", help="also draw tracks, errors and reliability there")
+    parser.add_argument(
+        "--alone", action="store_true", help="the network's cell of every frame alone, as in the paper; all are counted"
+    )
     parser.add_argument("--image-topic", metavar="TOPIC", help="topic of the frames (default: found by type)")
     parser.add_argument("--fix-topic", metavar="TOPIC", help="topic of the GNSS fixes (default: found by type)")
     parser.add_argument("--device", default="auto", help="cpu, cuda, ...; auto takes a GPU if there is one")
@@ -45,6 +48,7 @@ def run(args: argparse.Namespace) -> None:
             args.store,
             args.bags,
             settings=from_arguments(args, TrackerSettings),
+            alone=args.alone,
             device=args.device,
             image_topic=args.image_topic,
             fix_topic=args.fix_topic,

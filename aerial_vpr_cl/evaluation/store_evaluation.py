@@ -11,7 +11,7 @@ import numpy as np
 from aerial_vpr_cl.evaluation.flight_score import FlightAnswers
 from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.localization.estimate import Estimate, Rejection
-from aerial_vpr_cl.localization.localizer import Localizer
+from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings, SingleFrames
 from aerial_vpr_cl.localization.open_tracker import open_tracker
 from aerial_vpr_cl.localization.tracker import Tracker
 from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
@@ -26,15 +26,18 @@ def evaluate_store(
     bags: Sequence[Path],
     *,
     settings: TrackerSettings | None = None,
+    alone: bool = False,
     device: str = "auto",
     image_topic: str | None = None,
     fix_topic: str | None = None,
     progress: Progress = silent,
 ) -> tuple[int, list[FlightAnswers]]:
-    """Number of the newest generation, and its answers to every bag."""
+    """Number of the newest generation, and its answers to every bag; `alone`: the network's to every single frame."""
     localizer = Localizer.open(store, device=pick_device(device))
     assert localizer.generation is not None
-    tracker = open_tracker(store, settings, localizer=localizer, progress=progress)
+    tracker: Tracker | SingleFrames = SingleFrames(localizer, LocalizerSettings(min_confidence=0.0))
+    if not alone:
+        tracker = open_tracker(store, settings, localizer=localizer, progress=progress)
     terrain, found = open_map(store).terrain, []
     for bag in bags:
         flight = read_flight(bag, tracker.grid, image_topic=image_topic, fix_topic=fix_topic, terrain=terrain)
@@ -47,7 +50,7 @@ Watch = Callable[[int, Frame, "Estimate | Rejection", float], object]
 
 
 def follow(
-    tracker: Tracker, flight: Flight, progress: Progress = silent, watch: Watch = lambda *_: None
+    tracker: Tracker | SingleFrames, flight: Flight, progress: Progress = silent, watch: Watch = lambda *_: None
 ) -> FlightAnswers:
     """Fly a recorded flight again, from a cold start."""
     tracker.reset()

@@ -18,7 +18,7 @@ from aerial_vpr_cl.localization.estimate import BLANK_IMAGE, LOW_CONFIDENCE, Est
 from aerial_vpr_cl.localization.image_faults import is_blank
 from aerial_vpr_cl.localization.turned_views import CellAnswer, turned_images, turns_to_try
 from aerial_vpr_cl.localization.view import View, ViewSettings, make_view
-from aerial_vpr_cl.mission.situation import Situation
+from aerial_vpr_cl.mission.situation import Motion, Situation
 from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.settings import setting
 
@@ -106,3 +106,25 @@ class Localizer:
         if estimate.confidence < settings.min_confidence:
             return Rejection(LOW_CONFIDENCE, estimate.confidence)
         return estimate.seen_from(view.offset_m, answer.turn_of(estimate.cell), view.offset_sigma_m)
+
+
+class SingleFrames:
+    """Every frame answered alone by the network, as in the paper: a tracker that remembers nothing."""
+
+    def __init__(self, localizer: Localizer, settings: LocalizerSettings | None = None) -> None:
+        self._localizer = localizer
+        self._settings = settings
+
+    @property
+    def grid(self) -> Grid:
+        """The ground the answers are about."""
+        return self._localizer.grid
+
+    def reset(self) -> None:
+        """There is nothing to forget."""
+
+    def step(
+        self, stamp_ns: int, image: NDArray[np.uint8], situation: Situation, motion: Motion | None = None
+    ) -> Estimate | Rejection:
+        """Where an image was taken, whatever came before it."""
+        return self._localizer.localize(image, self._settings, situation)
