@@ -59,6 +59,11 @@ SEARCH_CELLS = 6000
 PROVEN = 0.5
 """Proof of a single registration that is worth something: heading and scale are learnt if it agrees with the track."""
 SAME_PLACE_SIGMAS = 3.5
+LARGEST_VIEW_M, VIEW_STEP_M = 720.0, 40.0
+"""What is laid on the map is all that the camera sees, up to this side; in steps, so that sizes stay the same."""
+COARSEST_PX_M = 2.5
+KNOWN_SCALE = 0.25
+"""Relative sigma of a height from which on nobody knows how much the camera sees."""
 BLIND_HEADING_DEG, BLIND_SCALE = 60.0, 0.2
 """With heading and scale both less sure than this a view is not laid on the map: any ground would fit somehow."""
 MAX_RADIUS_M, MAX_RADIUS_CELLS = 150.0, 2.0
@@ -165,7 +170,7 @@ class Tracker:
         if self._any_heading:
             known = replace(known, heading_sigma_deg=ANY_HEADING_DEG)
         fault = self._fault(image, step)
-        view = Rejection(fault) if fault else make_view(image, known, self._view)
+        view = Rejection(fault) if fault else make_view(image, known, views_for(known, self._view))
         findings = self._look(image, view, known) if isinstance(view, View) else Findings()
         mode = next(iter(modes(self.belief)), None)
         swaying_m = view.offset_sigma_m if isinstance(view, View) and step is not None and not step.guided else 0.0
@@ -354,3 +359,15 @@ class Tracker:
 def is_blind(view: View) -> bool:
     """Whether so little is known of a view that it could be laid on the map in thousands of ways."""
     return view.heading_sigma_deg >= BLIND_HEADING_DEG and view.scale_sigma >= BLIND_SCALE
+
+
+def views_for(known: Situation, least: ViewSettings) -> ViewSettings:
+    """Views as large as what the camera sees: the more ground, the fewer places it fits; never smaller than `least`."""
+    camera, height_m = known.camera, known.height_m
+    if camera is None or height_m is None or known.height_sigma_m > KNOWN_SCALE * height_m:
+        return least
+    seen_m = height_m * max(camera.width_px / camera.fx, camera.height_px / camera.fy)
+    footprint_m = min(seen_m // VIEW_STEP_M * VIEW_STEP_M, LARGEST_VIEW_M)
+    if footprint_m <= least.footprint_m:
+        return least
+    return replace(least, footprint_m=footprint_m, size_px=max(least.size_px, round(footprint_m / COARSEST_PX_M)))
