@@ -69,9 +69,9 @@ class MissionReport:
             )
             if not math.isnan(old) and not math.isnan(new)
         ]
-        places = " and ".join(f"{count} by {source}" for source, count in sorted(self.labels.items()))
+        tracked = self.labels.get("track", 0)
         return (
             f"{self.mission}: learnt as generation {self.generation}: {flown} frames flown"
-            f"{f' (placed: {places})' if places else ''}, {self.used} used, "
+            f"{f' ({tracked} placed by their track, not by GNSS)' if tracked else ''}, {self.used} used, "
             f"{self.kept} kept, {raw}; recall {', '.join(changes)}"
         )
