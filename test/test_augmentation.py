@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.geo.view_kind import ViewKind
 from aerial_vpr_cl.learning.augmentation import (
     PAPER,
     PHOTOMETRIC,
@@ -20,6 +22,8 @@ from aerial_vpr_cl.learning.augmentation import (
     random_crop,
     shade,
 )
+from aerial_vpr_cl.learning.base_training import build_network
+from aerial_vpr_cl.learning.base_training_settings import BaseTrainingSettings
 from aerial_vpr_cl.learning.recipes import recipe_of
 
 seeds = st.integers(0, 2**32 - 1)
@@ -115,6 +119,17 @@ def test_the_papers_backbone_is_trained_as_in_the_paper():
     recipe = recipe_of("vit_base_patch14_dinov2")
     assert recipe.augmentation == recipe.mission_augmentation == Augmentation((0.66, 1.0))
     assert not recipe.augmentation.changes_look and not recipe.jitter and recipe.zoom == (1.0, 1.0)
+
+
+def test_the_small_backbone_is_shown_other_styles_where_north_is_up_unless_told_otherwise():
+    grid = Grid(32632, 200.0, 1, np.array([(0, 0)]))
+    north_up, lite = ViewKind("north_up", 5.0, 0.05), "tf_efficientnet_lite0"
+    assert recipe_of(lite).augmentation == PHOTOMETRIC
+    assert recipe_of(lite, north_up).augmentation == STYLE.uncropped()
+    assert recipe_of(lite, north_up).mission_augmentation.tone == 0.0
+    settings = BaseTrainingSettings(backbone=lite, weights="random", input_size=32, augmentation="photometric")
+    _, told = build_network(grid, settings, view=north_up)
+    assert told.augmentation == PHOTOMETRIC.uncropped()
 
 
 def test_turning_gives_all_four_quarters():

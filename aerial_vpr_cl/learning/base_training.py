@@ -103,7 +103,7 @@ def build_network(
     ).resolved()
     recipe = recipe_of(wanted.backbone)
     if settings.augmentation is not None:
-        recipe = replace(recipe, augmentation=AUGMENTATIONS[settings.augmentation])
+        recipe = replace(recipe, augmentation=AUGMENTATIONS[settings.augmentation], north_up_augmentation=None)
     recipe = recipe.for_view(view)
     wanted = replace(wanted, margin=recipe.margin, scale=recipe.scale)
     device = pick_device(settings.device, local_rank)
@@ -129,6 +129,7 @@ def _train(
     rates = settings.tail_rate or recipe.tail_rate, settings.head_rate or recipe.head_rate
     optimisers = Optimisers(network, *rates, patience=settings.plateau_cycles)
     way = {name: value for name, value in asdict(settings).items() if name not in WHEN_TO_STOP}
+    way["recipe"] = repr(recipe)
     mean = WeightMean(network)
     state = TrainingState.resume(folder.path.parent, network, mean.network, optimisers, way)
     model: nn.Module = _MeanLoss(network)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aerial_vpr_cl.geo.view_kind import PAPER_VIEW, ViewKind
-from aerial_vpr_cl.learning.augmentation import PAPER, PHOTOMETRIC, Augmentation
+from aerial_vpr_cl.learning.augmentation import PAPER, PHOTOMETRIC, STYLE, Augmentation
 from aerial_vpr_cl.model.backbone import family_of
 
 
@@ -24,6 +24,7 @@ class Recipe:
     mission_augmentation: Augmentation  # of all views while a mission is learnt
     zoom: tuple[float, float] = (1.0, 1.0)  # factor of the footprint of satellite patches, for altitudes not flown yet
     jitter: bool = False  # read satellite patches between the places and headings of the lattice, too
+    north_up_augmentation: Augmentation | None = None  # of north-up patches in base training; none: the same
     view: ViewKind = PAPER_VIEW  # north up: headings and scales within its sigmas, no crops and no quarter turns
 
     def for_view(self, view: ViewKind) -> Recipe:
@@ -36,7 +37,7 @@ class Recipe:
             return self
         turn, zoom = view.heading_sigma_deg, view.zoom_sigma
         mission = replace(self.mission_augmentation.uncropped(), turn_sigma_deg=turn, zoom_sigma=zoom)
-        base = self.augmentation.uncropped()
+        base = (self.north_up_augmentation or self.augmentation).uncropped()
         return replace(self, view=view, augmentation=base, mission_augmentation=mission, zoom=(1.0, 1.0))
 
 
@@ -64,6 +65,9 @@ EMBEDDED_RECIPE = Recipe(
     mission_augmentation=PHOTOMETRIC,
     zoom=(0.8, 1.35),
     jitter=True,
+    # On naip_nd, 240 steps, crops of the dates of the sequence missions: north up 61 % (visible) and 70 % (infrared)
+    # within 300 m, with photometric change 51 and 65. With any heading it learns slower: 33 and 40, against 36 and 41.
+    north_up_augmentation=STYLE,
 )
 
 
