@@ -84,7 +84,7 @@ def _kidnapped(flight: Flight) -> Flight:
     """After a quarter of the flight the drone is carried to the farthest place of its route; only the camera tells."""
     quarter = len(flight.frames) // 4
     away = np.hypot(*(flight.positions[quarter:] - flight.positions[quarter]).T)
-    rest = flight.frames[quarter + min(int(np.argmax(away)), len(away) - 1 - quarter) :]
+    rest = flight.frames[quarter + int(np.argmax(away[: len(away) // 2 + 1])) :]
     gap_ns = rest[0].stamp_ns - flight.frames[quarter].stamp_ns
     later = tuple(replace(frame, stamp_ns=frame.stamp_ns - gap_ns) for frame in rest)
     return replace(flight, frames=flight.frames[:quarter] + later)

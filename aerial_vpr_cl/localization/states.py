@@ -27,9 +27,9 @@ SUPPORT = 2.0
 """Log fit above which a view speaks for the track."""
 MISFIT = -1.0
 """Log fit below which a view speaks against the track, whatever was usual."""
-MISFIT_SHARE, MISFIT_MOST = 0.25, 3.0
+MISFIT_SHARE, MISFIT_MOST = 0.25, 1.5
 """Share of the usual fit below which it does, and the fit from which on it never does: a likelihood ratio is one on
-average on wrong ground, so that one above exp(3) comes there once in twenty views at most."""
+average on wrong ground, and far below on most of it."""
 
 
 class UsualFit:

@@ -58,7 +58,8 @@ SEARCH_CELLS = 6000
 """Belief spread over more cells than this is no track."""
 PROVEN = 0.5
 """Proof of a single registration that is worth something: heading and scale are learnt if it agrees with the track."""
-SAME_PLACE_SIGMAS = 3.5
+SAME_PLACE_SIGMAS, CLEARLY = 3.5, 3.0
+"""A peak as near as this to the track is the track's; one farther off that fits so much better (log) refutes it."""
 LARGEST_VIEW_M, VIEW_STEP_M = 720.0, 40.0
 """What is laid on the map is all that the camera sees, up to this side; in steps, so that sizes stay the same."""
 COARSEST_PX_M = 2.5
@@ -167,7 +168,7 @@ class Tracker:
         first, self._stamp_ns = self._stamp_ns is None, stamp_ns
         known = self.instruments.read(situation, motion, seconds, image.shape)
         step = None if first else self._move(motion, known, seconds)
-        if self._any_heading:
+        if self._any_heading and known.height_m and known.height_sigma_m < BLIND_SCALE * known.height_m:
             known = replace(known, heading_sigma_deg=ANY_HEADING_DEG)
         fault = self._fault(image, step)
         view = Rejection(fault) if fault else make_view(image, known, views_for(known, self._view))
@@ -261,7 +262,8 @@ class Tracker:
         if peak is None or track is None:
             return Findings(peak=peak)
         fit = fit_of(track, self.belief, registration.surfaces)
-        misfit = self._usual.is_misfit(fit, peak.z_max)
+        aside = peak.log_likelihood > fit + CLEARLY and _distance(track, peak) > SAME_PLACE_SIGMAS
+        misfit = self._usual.is_misfit(fit, peak.z_max) or aside
         if self.state == TRACKING and not misfit:
             self._usual.add(fit, peak.z_max)
         return Findings(fit, misfit, peak)
@@ -289,6 +291,7 @@ class Tracker:
             self.belief.leak(LOST_LEAK)
             self._usual.reset()
             self._novelty.renew()
+            self.instruments.reset()  # what was learnt of them may be what is wrong
         searching = state in (SEARCHING, LOST, OFF_MAP)
         proof = findings.peak.proof if findings.peak is not None else 0.0
         if searching and self._any_heading and proof >= REFUTING:
@@ -307,9 +310,7 @@ class Tracker:
 
     def _learn(self, mode: Mode, peak: Peak) -> None:
         """Correct compass and height by a registration that agrees with the track."""
-        apart = peak.position - mode.mean
-        distance = apart @ np.linalg.solve(mode.covariance + peak.covariance, apart)
-        if peak.proof >= PROVEN and distance <= SAME_PLACE_SIGMAS**2:
+        if peak.proof >= PROVEN and _distance(mode, peak) <= SAME_PLACE_SIGMAS:
             self.instruments.see(
                 peak.heading_correction_deg,
                 peak.heading_sigma_deg,
@@ -371,3 +372,9 @@ def views_for(known: Situation, least: ViewSettings) -> ViewSettings:
     if footprint_m <= least.footprint_m:
         return least
     return replace(least, footprint_m=footprint_m, size_px=max(least.size_px, round(footprint_m / COARSEST_PX_M)))
+
+
+def _distance(mode: Mode, peak: Peak) -> float:
+    """From a track to the place of a registration, which holds the tilt's error, in standard deviations of both."""
+    apart = peak.position - mode.mean
+    return math.sqrt(float(apart @ np.linalg.solve(mode.covariance + peak.covariance, apart)))
