@@ -9,6 +9,7 @@ from tracker_support import Drone, tracker_over
 
 from aerial_vpr_cl.localization.estimate import BLANK_IMAGE, BLIND, FROZEN_CAMERA, SAME_MOMENT, Estimate, Rejection
 from aerial_vpr_cl.localization.states import OFF_MAP, SEARCHING, TRACKING
+from aerial_vpr_cl.localization.tracker import Proposal
 
 
 @pytest.fixture(scope="module")
@@ -164,3 +165,12 @@ def test_a_camera_alone_is_rather_silent_than_wrong(satellite):
     drone = Drone(satellite, has_heading=False, has_height=False, has_odometry=False)
     answers, _ = follow(tracker, drone, 6)
     assert [answer.reason for answer in answers] == [BLIND] * 6
+
+
+def test_a_network_that_is_sure_of_the_wrong_cell_proves_nothing(satellite):
+    certain = np.zeros(tracker_over(satellite).grid.n_classes)
+    certain[-1] = 1.0
+    tracker = tracker_over(satellite, lambda image, known: Proposal(certain, np.zeros(2)))
+    drone = Drone(satellite, has_heading=False, has_height=False, has_odometry=False)
+    answers, _ = follow(tracker, drone, 12)
+    assert [answer.reason for answer in answers] == [BLIND] * 12

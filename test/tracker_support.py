@@ -12,7 +12,7 @@ from aerial_vpr_cl.geo.camera import CameraModel
 from aerial_vpr_cl.geo.rotation import from_angles
 from aerial_vpr_cl.localization.map_orientation import MapOrientation
 from aerial_vpr_cl.localization.registration import register
-from aerial_vpr_cl.localization.tracker import Tracker
+from aerial_vpr_cl.localization.tracker import Propose, Tracker
 from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
 from aerial_vpr_cl.localization.view import ViewSettings
 from aerial_vpr_cl.mission.situation import Motion, Situation
@@ -26,14 +26,15 @@ HEIGHT_M = FOOTPRINT_M / 2.0 / np.tan(np.radians(FOV_DEG / 2.0))
 SECONDS = 2.0
 
 
-def tracker_over(satellite: SatelliteMap, **settings: object) -> Tracker:
-    """A tracker without a network."""
+def tracker_over(satellite: SatelliteMap, propose: Propose | None = None, **settings: object) -> Tracker:
+    """A tracker, without a network unless one proposes."""
     grid, _ = lay_patches(satellite, PatchSettings(cell_side_m=200.0, footprint_m=FOOTPRINT_M))
     orientation = MapOrientation.of([satellite])
     return Tracker(
         grid,
         ViewSettings(footprint_m=FOOTPRINT_M, size_px=160),
         register=lambda view, where: register(view, orientation, where),
+        propose=propose,
         settings=TrackerSettings(**settings),  # type: ignore[arg-type]
     )
 

@@ -140,6 +140,7 @@ class Tracker:
 
     def relocalize(self) -> None:
         """Forget the position and search for it; what was learnt of the instruments stays."""
+        self._laid = False  # whether a view was laid on the map where the track is
         self.belief.forget()
         self._states.reset()
         self._usual.reset()
@@ -185,7 +186,7 @@ class Tracker:
         if mode is not None and sure and findings.peak is not None:
             self._learn(mode, findings.peak)
         steady = (state == TRACKING and not self._states.misfits) or not self.settings.use_belief
-        if mode is None or not sure or not steady or fault == FROZEN_CAMERA:
+        if mode is None or not sure or not steady or fault == FROZEN_CAMERA or not self._is_proven(view, step):
             return Rejection(self._why_silent(view), mode.mass if mode else 0.0, state)
         return self._estimate(mode, covariance, findings.peak)
 
@@ -241,6 +242,7 @@ class Tracker:
         if self._register is not None and not is_blind(view):
             registration = self._register(view, self._where(view, proposal))
             findings = self._judge(registration)
+            self._laid = self._laid or (findings.misfit is False and findings.fit > SUPPORT)
             self.belief.update(registration.surfaces, weighing)
             self._alone_m *= 1.0 - weighing.place if findings.misfit is False else 1.0
         self._novelty.used()
@@ -292,6 +294,7 @@ class Tracker:
             self._usual.reset()
             self._novelty.renew()
             self.instruments.reset()  # what was learnt of them may be what is wrong
+            self._laid = False
         searching = state in (SEARCHING, LOST, OFF_MAP)
         proof = findings.peak.proof if findings.peak is not None else 0.0
         if searching and self._any_heading and proof >= REFUTING:
@@ -317,6 +320,13 @@ class Tracker:
                 float(np.log(peak.scale_correction)),
                 peak.scale_sigma,
             )
+
+    def _is_proven(self, view: View | Rejection, step: Step | None) -> bool:
+        """Whether geometry has had its say. A network errs the same way frame after frame: alone it proves nothing."""
+        if self._register is None:
+            return True
+        blind = isinstance(view, View) and is_blind(view)
+        return self._laid and not (blind and (step is None or not step.guided))
 
     def _why_silent(self, view: View | Rejection) -> str:
         """The nearest cause: the image, what is not known of it, or the state of the track."""
