@@ -169,7 +169,7 @@ def test_adapt_learns_answers_when_it_is_durable_and_stays_responsive_meanwhile(
     assert not future.done()
     answer = learner.answer(future)
     assert answer.success, answer.message
-    assert f"learnt as generation {before + 1}: 20 frames flown (placed: 20 by gnss), 20 used" in answer.message
+    assert f"learnt as generation {before + 1}: 20 frames flown, 20 used" in answer.message
     assert "deleted" in answer.message and "recall on this flight" in answer.message
     assert answer.message.endswith(f"Generation {before + 1} serves.")
     assert learner.serves(before + 1)

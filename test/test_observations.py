@@ -74,11 +74,11 @@ def test_as_seen_a_frame_stays_as_it_was_recorded(folder):
 
 
 def test_frames_without_heading_or_ground_are_left_out_and_counted(folder):
-    place = middle(folder)
-    unknown = frame(folder, place, 0.0, 1, rotation=None, heading_sigma_deg=180.0)
-    away = frame(folder, place, 0.0, 2, rotation=from_angles(0.0, 80.0))
-    outside = replace(frame(folder, place, 0.0, 3), position=place + np.array([9000.0, 0.0]))
-    good = frame(folder, place, 0.0, 4)
+    places = [middle(folder) + np.array([12.0 * step, 0.0]) for step in range(4)]
+    unknown = frame(folder, places[0], 0.0, 1, rotation=None, heading_sigma_deg=180.0)
+    away = frame(folder, places[1], 0.0, 2, rotation=from_angles(0.0, 80.0))
+    outside = replace(frame(folder, places[2], 0.0, 3), position=places[2] + np.array([9000.0, 0.0]))
+    good = frame(folder, places[3], 0.0, 4)
     found, refused = observations_of(mission(unknown, away, outside, good), folder.grid, NORTH_UP)
     assert [observation.stamp_ns for observation in found] == [good.stamp_ns]
     assert refused == {HEADING_UNKNOWN: 1, LOOKS_AWAY: 1, OFF_MAP: 1}
