@@ -15,7 +15,7 @@ from aerial_vpr_cl.knowledge.knowledge import Knowledge
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.learning.labels import GNSS, REASONS, Label, Step, label_flight
 from aerial_vpr_cl.localization.localizer import Localizer
-from aerial_vpr_cl.localization.open_tracker import tracker_over
+from aerial_vpr_cl.localization.open_tracker import proposing, tracker_over
 from aerial_vpr_cl.localization.tracker import Tracker
 from aerial_vpr_cl.mission.course import with_course_heading
 from aerial_vpr_cl.mission.gnss import OUTSIDE_MAP
@@ -61,7 +61,7 @@ def read_labelled(
 def _trackers(known: Knowledge, progress: Progress) -> Callable[[], Step]:
     """One tracker, as it flies, begun anew for every way it is given."""
     localizer = Localizer(known.network, known.generation, footprint_m=known.map.settings.footprint_m)
-    tracker: Tracker = tracker_over(known.map, localizer=localizer, progress=progress)
+    tracker: Tracker = tracker_over(known.map, propose=proposing(localizer), progress=progress)
 
     def begin() -> Step:
         tracker.reset()

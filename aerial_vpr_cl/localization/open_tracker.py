@@ -37,23 +37,24 @@ def open_tracker(
     settings = settings or TrackerSettings()
     if settings.use_network and localizer is None:
         localizer = Localizer.open(store, device=device)
-    return tracker_over(open_map(store), settings, localizer=localizer, progress=progress)
+    propose = proposing(localizer) if localizer is not None else None
+    return tracker_over(open_map(store), settings, propose=propose, progress=progress)
 
 
 def tracker_over(
     folder: MapFolder,
     settings: TrackerSettings | None = None,
     *,
-    localizer: Localizer | None = None,
+    propose: Propose | None = None,
     progress: Progress = silent,
 ) -> Tracker:
-    """A tracker over a map that is open; without a localizer no network proposes."""
+    """A tracker over a map that is open."""
     settings = settings or TrackerSettings()
     return Tracker(
         folder.grid,
         ViewSettings(NORTH_UP, folder.settings.footprint_m, VIEW_PX),
         register=registering(folder, progress) if settings.use_registration else None,
-        propose=proposing(localizer) if localizer is not None and settings.use_network else None,
+        propose=propose,
         settings=settings,
     )
 

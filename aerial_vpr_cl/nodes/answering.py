@@ -14,10 +14,9 @@ from aerial_vpr_cl.errors import StoreError
 from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.localization.estimate import Estimate, Rejection
 from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings
-from aerial_vpr_cl.localization.open_tracker import VIEW_PX, proposing, registering
+from aerial_vpr_cl.localization.open_tracker import proposing, tracker_over
 from aerial_vpr_cl.localization.tracker import Image, Proposal, Tracker
 from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
-from aerial_vpr_cl.localization.view import NORTH_UP, ViewSettings
 from aerial_vpr_cl.mission.situation import UNKNOWN_HEADING_DEG, Motion, Situation
 from aerial_vpr_cl.nodes.node_settings import SINGLE_FRAME
 
@@ -31,14 +30,7 @@ class Answering:
         self._lock = threading.Lock()
         self._tracker: Tracker | None = None
         if tracking is not None:
-            folder = open_map(store)
-            self._tracker = Tracker(
-                folder.grid,
-                ViewSettings(NORTH_UP, folder.settings.footprint_m, VIEW_PX),
-                register=registering(folder) if tracking.use_registration else None,
-                propose=self._propose,
-                settings=tracking,
-            )
+            self._tracker = tracker_over(open_map(store), tracking, propose=self._propose)
 
     def answer(
         self,
