@@ -25,6 +25,7 @@ from aerial_vpr_cl.localization.estimate import (
 from aerial_vpr_cl.localization.image_faults import ImageWatch, is_blank
 from aerial_vpr_cl.localization.instruments import ANY_HEADING_DEG, Instruments
 from aerial_vpr_cl.localization.lattice import Bounds, Lattice
+from aerial_vpr_cl.localization.map_views import BLIND_SCALE, is_blind, views_for
 from aerial_vpr_cl.localization.modes import Mode, fit_of, joined, likely_windows, modes
 from aerial_vpr_cl.localization.motion_model import Course, MotionModel, Step
 from aerial_vpr_cl.localization.novelty import Novelty
@@ -60,13 +61,6 @@ PROVEN = 0.5
 """Proof of a single registration that is worth something: heading and scale are learnt if it agrees with the track."""
 SAME_PLACE_SIGMAS, CLEARLY = 3.5, 3.0
 """A peak as near as this to the track is the track's; one farther off that fits so much better (log) refutes it."""
-LARGEST_VIEW_M, VIEW_STEP_M = 720.0, 40.0
-"""What is laid on the map is all that the camera sees, up to this side; in steps, so that sizes stay the same."""
-COARSEST_PX_M = 2.5
-KNOWN_SCALE = 0.25
-"""Relative sigma of a height from which on nobody knows how much the camera sees."""
-BLIND_HEADING_DEG, BLIND_SCALE = 60.0, 0.2
-"""With heading and scale both less sure than this a view is not laid on the map: any ground would fit somehow."""
 MAX_RADIUS_M, MAX_RADIUS_CELLS = 150.0, 2.0
 """Largest 95 % radius that is published, with registration and without."""
 TINY = 1e-30
@@ -365,23 +359,6 @@ class Tracker:
             scale_correction=float(np.exp(-self.instruments.log_height.error)),
             z=peak.z if peak is not None else float("nan"),
         )
-
-
-def is_blind(view: View) -> bool:
-    """Whether so little is known of a view that it could be laid on the map in thousands of ways."""
-    return view.heading_sigma_deg >= BLIND_HEADING_DEG and view.scale_sigma >= BLIND_SCALE
-
-
-def views_for(known: Situation, least: ViewSettings) -> ViewSettings:
-    """Views as large as what the camera sees: the more ground, the fewer places it fits; never smaller than `least`."""
-    camera, height_m = known.camera, known.height_m
-    if camera is None or height_m is None or known.height_sigma_m > KNOWN_SCALE * height_m:
-        return least
-    seen_m = height_m * max(camera.width_px / camera.fx, camera.height_px / camera.fy)
-    footprint_m = min(seen_m // VIEW_STEP_M * VIEW_STEP_M, LARGEST_VIEW_M)
-    if footprint_m <= least.footprint_m:
-        return least
-    return replace(least, footprint_m=footprint_m, size_px=max(least.size_px, round(footprint_m / COARSEST_PX_M)))
 
 
 def _distance(mode: Mode, peak: Peak) -> float:
