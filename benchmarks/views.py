@@ -60,7 +60,7 @@ def measure(kind: str, folder: Path, steps: int, seed: int) -> dict[str, object]
         store = Path(scratch) / "store"
         build_map(folder / MAP_DATE, store, replace(MAP, view=kind), bands=[1, 2, 3])
         settings = BaseTrainingSettings(
-            backbone="tf_efficientnet_lite0", max_steps=steps, good_recall=1.0, patience=1000, seed=seed
+            backbone="tf_efficientnet_lite0", max_steps=steps, good_recall=2.0, patience=1000, seed=seed
         )
         start = time.monotonic()
         train_base(store, settings, ProgressBar())
