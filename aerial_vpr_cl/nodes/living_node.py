@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
@@ -56,7 +56,7 @@ class LivingNode(LifecycleNode):
 
     def health(self) -> tuple[bytes, str]:
         """Level and words of the diagnostics."""
-        raise NotImplementedError
+        return DiagnosticStatus.OK, self.state
 
     def facts(self) -> dict[str, Any]:
         """What the diagnostics of every such node say."""
