@@ -20,6 +20,8 @@ from aerial_vpr_cl.images import decode_compressed
 from aerial_vpr_cl.learning.loop import ViewMaker
 from aerial_vpr_cl.learning.recipes import EMBEDDED_RECIPE
 from aerial_vpr_cl.learning.trunk_outputs import BATCH, TrunkOutputs, whole_image
+from aerial_vpr_cl.localization.estimate import Estimate
+from aerial_vpr_cl.localization.localizer import Localizer
 from aerial_vpr_cl.mission import bag_reader
 from aerial_vpr_cl.mission.bag_writer import MissionWriter
 from aerial_vpr_cl.mission.mission import read_mission
@@ -100,6 +102,29 @@ def test_north_up_the_same_protocol_learns_and_tests_views(tmp_path):
     assert len(trajectory.answers) == len(course.sequence) + 1
     assert network.settings.view.is_north_up
     assert all(decode_compressed(kept.image).shape == (size, size, 3) for kept in buffer)
+
+
+def test_frames_are_answered_as_a_drone_is_answered(course, trunk):
+    """Positions, refusals and covariances are the localizer's own; trunk outputs are kept with half the digits."""
+    localizer = Localizer(course.base)
+    mission = course.held_out[0]
+    told = answer(course.base, mission, trunk).flown
+    alone = [localizer.localize(decode_compressed(observation.image)) for observation in mission.test]
+    given = [isinstance(one, Estimate) for one in alone]
+    assert np.mean(told.published == given) > 0.9
+    for row in np.flatnonzero(told.published & given):
+        if np.array_equal(told.given[row], alone[row].position):
+            assert told.covariances[row] == pytest.approx(alone[row].covariance, rel=0.2)
+
+
+def test_a_record_says_what_drones_would_have_been_told(course, trunk):
+    trajectory, _, buffer = fly_course(course, Run("ft", "forward", 0, 0), course.sequence[:1], trunk)
+    told = record_of(trajectory, course, buffer, threshold_m=300.0, digest="")["told"]
+    for moment in ("base", "final"):
+        held_out = told[moment]["held_out"]
+        assert held_out["frames"] == 24
+        assert held_out["published"] + sum(held_out["silences"].values()) == 24
+        assert set(held_out["coverage"]) == {"50", "90", "95"}
 
 
 def test_a_bag_is_gone_through_at_most_twice(work, course, monkeypatch):

@@ -7,11 +7,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from aerial_vpr_cl.benchmark.settings import Run
 from aerial_vpr_cl.errors import MissionError
+from aerial_vpr_cl.evaluation.flight_score import FlightAnswers
 from aerial_vpr_cl.evaluation.metrics import distance_errors
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.learning.adapt_settings import LearnSettings, MissionSettings
@@ -19,6 +21,8 @@ from aerial_vpr_cl.learning.loop import Memories
 from aerial_vpr_cl.learning.mission_step import learn_mission
 from aerial_vpr_cl.learning.observations import observations_of
 from aerial_vpr_cl.learning.trunk_outputs import TrunkOutputs, scores_of, whole_image
+from aerial_vpr_cl.localization.estimate import Estimate, Estimator, Rejection
+from aerial_vpr_cl.localization.localizer import LocalizerSettings, answer_of
 from aerial_vpr_cl.localization.view import ViewSettings
 from aerial_vpr_cl.memory.buffer import Observation, ReplayBuffer
 from aerial_vpr_cl.mission.course import with_course_heading
@@ -73,15 +77,32 @@ def read_flown(path: Path, grid: Grid, views: ViewSettings, *, held_out: bool = 
 class Answers:
     """What a network says of the test frames of one mission."""
 
-    classes: NDArray[np.int64]  # (n,) predicted cells
+    classes: NDArray[np.int64]  # (n,) predicted cells, sure or not: the paper counts them all
     errors_m: NDArray[np.float64]  # (n,) from their centres to the true positions
+    flown: FlightAnswers  # what a drone would have been told: positions with covariance, or refusals
 
 
 def answer(network: Network, mission: FlownMission, trunk: TrunkOutputs) -> Answers:
-    """Predict the cell of every test frame; only tail and heads have to run."""
+    """Answer every test frame as a drone is answered frame by frame; only tail and heads have to run."""
     scores = scores_of(network, [whole_image(observation) for observation in mission.test], trunk)
     found = scores.argmax(axis=1)
-    return Answers(found, distance_errors(network.grid.centres[found], mission.positions))
+    probabilities = network.probabilities(torch.from_numpy(scores).to(network.device)).detach().cpu().numpy()
+    estimator, settings = Estimator(network.grid), LocalizerSettings()
+    told = [answer_of(row, estimator, settings) for row in probabilities]
+    nowhere = np.full(2, np.nan)
+    given = [one.position if isinstance(one, Estimate) else nowhere for one in told]
+    spread = [one.covariance if isinstance(one, Estimate) else np.diag(nowhere) for one in told]
+    flown = FlightAnswers(
+        name=mission.name,
+        modality=mission.modality,
+        positions="truth",
+        stamps_ns=np.array([observation.stamp_ns for observation in mission.test], np.int64),
+        truth=mission.positions,
+        given=np.array(given).reshape(-1, 2),
+        covariances=np.array(spread).reshape(-1, 2, 2),
+        reasons=tuple(one.reason if isinstance(one, Rejection) else "" for one in told),
+    )
+    return Answers(found, distance_errors(network.grid.centres[found], mission.positions), flown)
 
 
 @dataclass(eq=False)

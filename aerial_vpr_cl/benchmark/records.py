@@ -15,6 +15,7 @@ from typing import Any
 from aerial_vpr_cl.benchmark.protocol import Answers, Course, FlownMission, Trajectory, errors_of
 from aerial_vpr_cl.benchmark.settings import Run
 from aerial_vpr_cl.errors import SettingsError
+from aerial_vpr_cl.evaluation.flight_score import score
 from aerial_vpr_cl.evaluation.metrics import accuracy_matrix, recall_at, summarize_by_modality, summarize_run
 from aerial_vpr_cl.files import replace_file
 from aerial_vpr_cl.learning.method_options import parse_method
@@ -59,6 +60,10 @@ def record_of(
         "localization": {
             "sequence": _localization(final, names, missions),
             "held_out": _localization(final, held_out, missions),
+        },
+        "told": {
+            moment: {"sequence": _told(answers, names), "held_out": _told(answers, held_out)}
+            for moment, answers in (("base", trajectory.answers[0]), ("final", final))
         },
         "base": _by_frame(trajectory.answers[0]),
         "final": _by_frame(final),
@@ -114,6 +119,12 @@ def _localization(
 ) -> dict[str, Any]:
     modalities = [missions[name].modality for name in names for _ in missions[name].test]
     return {kind: asdict(part) for kind, part in summarize_by_modality(errors_of(answers, names), modalities).items()}
+
+
+def _told(answers: dict[str, Answers], names: tuple[str, ...]) -> dict[str, Any]:
+    """What drones would have been told on these missions: how much, how near, how honest, and why not."""
+    flown = [answers[name].flown for name in names]
+    return score(flown).to_dict() if flown else {}
 
 
 def _by_frame(answers: dict[str, Answers]) -> dict[str, Any]:

@@ -100,12 +100,20 @@ class Localizer:
         if isinstance(view, Rejection):
             return view
         answer = self.cells(view)
-        estimate = self.estimator.estimate(answer.probabilities, settings.top_k)
+        estimate = answer_of(answer.probabilities, self.estimator, settings)
         if isinstance(estimate, Rejection):
             return estimate
-        if estimate.confidence < settings.min_confidence:
-            return Rejection(LOW_CONFIDENCE, estimate.confidence)
         return estimate.seen_from(view.offset_m, answer.turn_of(estimate.cell), view.offset_sigma_m)
+
+
+def answer_of(
+    probabilities: NDArray[np.floating], estimator: Estimator, settings: LocalizerSettings
+) -> Estimate | Rejection:
+    """(C,) probabilities of the cells to the cell's centre, or to a refusal: the one way from network to answer."""
+    estimate = estimator.estimate(probabilities, settings.top_k)
+    if isinstance(estimate, Estimate) and estimate.confidence < settings.min_confidence:
+        return Rejection(LOW_CONFIDENCE, estimate.confidence)
+    return estimate
 
 
 class SingleFrames:
