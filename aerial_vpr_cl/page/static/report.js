@@ -143,6 +143,7 @@
       const image = element(`picture-${kind}`);
       if (source) image.src = `data:image/jpeg;base64,${source}`;
       else image.removeAttribute("src");
+      image.style.visibility = source ? "visible" : "hidden";
     }
   }
 
