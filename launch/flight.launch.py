@@ -208,7 +208,9 @@ def start(context: LaunchContext) -> list[Action]:
                 name="autopilot_bridge",
                 namespace=argument("namespace"),
                 parameters=[argument("autopilot_params_file"), {"address": argument("autopilot")}],
-                remappings=[("fix", argument("fix_topic")), ("landed", argument("landed_topic"))],
+                remappings=[
+                    (name, argument(f"{name}_topic")) for name in ("fix", "landed", "imu", "height", "odometry")
+                ],
                 ros_arguments=["--log-level", argument("log_level")],
                 output="screen",
                 respawn=argument("respawn") == "true",
