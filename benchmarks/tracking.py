@@ -22,6 +22,7 @@ import numpy as np
 
 from aerial_vpr_cl.evaluation.flight_score import FlightAnswers, score
 from aerial_vpr_cl.evaluation.store_evaluation import follow
+from aerial_vpr_cl.images import encode_jpeg
 from aerial_vpr_cl.localization.localizer import Localizer
 from aerial_vpr_cl.localization.open_tracker import VIEW_PX, proposing
 from aerial_vpr_cl.localization.orientation_file import make_orientation
@@ -35,7 +36,7 @@ from aerial_vpr_cl.mission.sensors import FlightSensors
 from aerial_vpr_cl.satellite.patches import PatchSettings, lay_patches
 from aerial_vpr_cl.satellite.raster import SatelliteMap
 from aerial_vpr_cl.simulation.scenario import MissionSpec, Scenario, load_scenario
-from aerial_vpr_cl.simulation.sorties import encode_jpeg, plan
+from aerial_vpr_cl.simulation.sorties import plan
 
 MAP_DATE = "m_4709963_se_14_1_20150926.tif"
 MAP = PatchSettings(cell_side_m=250.0, footprint_m=560.0)

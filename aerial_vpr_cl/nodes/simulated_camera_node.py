@@ -24,12 +24,12 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, NavSatFix
 from aerial_vpr_cl.autopilot.link import Link
 from aerial_vpr_cl.autopilot.transport import check_address
 from aerial_vpr_cl.errors import SettingsError
+from aerial_vpr_cl.images import encode_jpeg
 from aerial_vpr_cl.nodes.parameters import NodeSettings
 from aerial_vpr_cl.nodes.running import run_node
 from aerial_vpr_cl.settings import setting
 from aerial_vpr_cl.simulation.camera import Pose, develop, focal_px, take_picture
 from aerial_vpr_cl.simulation.scenario import load_scenario
-from aerial_vpr_cl.simulation.sorties import encode_jpeg
 
 LOWEST_M = 5.0
 """Below this the camera would see next to nothing; no frame is taken."""

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from aerial_vpr_cl.errors import MissionError, SettingsError
+from aerial_vpr_cl.errors import SettingsError
+from aerial_vpr_cl.images import encode_jpeg
 from aerial_vpr_cl.mission.bag_writer import MissionWriter
 from aerial_vpr_cl.mission.readings import OdometryReading, Reading
 from aerial_vpr_cl.progress import Progress, silent
@@ -175,14 +175,6 @@ def _write(writer: MissionWriter, message: Fix | Reading) -> None:
         status=message.status,
         variance_m2=message.variance_m2,
     )
-
-
-def encode_jpeg(image: NDArray[np.uint8], quality: int) -> bytes:
-    """RGB to JPEG bytes."""
-    done, data = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, quality])
-    if not done:
-        raise MissionError(f"a frame of {image.shape[1]} × {image.shape[0]} pixels could not be encoded as JPEG")
-    return data.tobytes()
 
 
 def _stream(spec: MissionSpec, *purpose: int) -> np.random.Generator:
