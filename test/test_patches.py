@@ -15,7 +15,6 @@ from aerial_vpr_cl.knowledge import map_folder
 from aerial_vpr_cl.knowledge.map_folder import build_map, open_map
 from aerial_vpr_cl.satellite.map_file import raster_bytes
 from aerial_vpr_cl.satellite.patches import PatchSettings, lay_patches
-from aerial_vpr_cl.satellite.picture import draw_tracks
 from aerial_vpr_cl.satellite.raster import SatelliteMap
 from aerial_vpr_cl.settings import load_settings
 
@@ -262,15 +261,3 @@ def test_the_command_builds_draws_and_tells(tmp_path, raster, capsys):
     assert "EPSG:32614" in told and "0.60 × 0.40 km" in told
     picture = cv2.imread(str(store / "map" / "map.png"))
     assert picture is not None and picture.shape[1] > 800
-
-
-def test_tracks_are_drawn_over_the_map(tmp_path, raster):
-    satellite = SatelliteMap.open(raster)
-    grid, _ = lay_patches(satellite, SETTINGS)
-    line = np.linspace((WEST + 50, NORTH - 350), (WEST + 550, NORTH - 50), 30)
-    line[3] = np.nan
-    draw_tracks(
-        satellite, grid, {"first": line, "second": line[::-1] + 20, "empty": np.zeros((0, 2))}, tmp_path / "t.png"
-    )
-    draw_tracks(satellite, grid, {}, tmp_path / "none.png")
-    assert cv2.imread(str(tmp_path / "t.png")).shape[1] > cv2.imread(str(tmp_path / "none.png")).shape[1]

@@ -1,8 +1,7 @@
-"""Pictures of the map: the grid over the raster with its groups tinted, and mission tracks on top."""
+"""A picture of the map: the grid over the raster with its groups tinted."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import withStroke
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from aerial_vpr_cl.files import new_file
 from aerial_vpr_cl.geo.grid import Grid
@@ -36,25 +35,6 @@ def draw_map(satellite: SatelliteMap, grid: Grid, path: Path) -> None:
     axes.set_title(
         f"{grid.n_classes} cells of {grid.cell_side_m:g} m in {grid.n_groups} groups, EPSG:{grid.epsg}", fontsize=11
     )
-    _save(figure, path)
-
-
-def draw_tracks(satellite: SatelliteMap, grid: Grid, tracks: Mapping[str, ArrayLike], path: Path) -> None:
-    """Write a PNG of mission tracks over the map: name → (n, 2) easting and northing; a dot marks each start."""
-    figure, axes = _map_figure(satellite)
-    _draw_cell_borders(axes, grid)
-    for number, (name, positions) in enumerate(tracks.items()):
-        points = np.asarray(positions, float).reshape(-1, 2)
-        colour = COLOURS[number % len(COLOURS)]
-        style = ("-", "--", ":", "-.")[number // len(COLOURS) % 4]
-        halo = [withStroke(linewidth=3.2, foreground="white", alpha=0.8)]
-        axes.plot(*points.T, style, color=colour, linewidth=1.8, label=name, path_effects=halo)
-        known = points[np.isfinite(points).all(axis=1)]
-        if len(known):
-            axes.plot(*known[0], "o", color=colour, markersize=6, markeredgecolor="white")
-    if tracks:
-        columns = -(-len(tracks) // 24)
-        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), ncols=columns, fontsize=8, frameon=False)
     _save(figure, path)
 
 
