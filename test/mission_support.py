@@ -1,4 +1,4 @@
-"""A short flight due east over a strip of map, for tests that need bags."""
+"""A short flight due east over a strip of map, for tests that need bags, and instruments without errors."""
 
 from pathlib import Path
 
@@ -8,11 +8,20 @@ import numpy as np
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.geo.projection import Projection
 from aerial_vpr_cl.mission.bag_writer import MissionWriter
+from aerial_vpr_cl.simulation.sensors import InstrumentSettings
 
 EPSG = 32632
 ORIGIN = np.array([686_000.0, 5_330_100.0])
 START_NS = 1_700_000_000_000_000_000
 SPEED_MPS = 20.0
+PERFECT = InstrumentSettings(
+    heading_noise_deg=0.0,
+    heading_bias_deg=0.0,
+    tilt_noise_deg=0.0,
+    height_noise=0.0,
+    odometry_noise=0.0,
+    odometry_drift_deg_min=0.0,
+)
 GRID = Grid.over_points(
     np.add(ORIGIN, [[east, 0.0] for east in range(-200, 2000, 200)]), epsg=EPSG, cell_side_m=200.0, modulus=2
 )

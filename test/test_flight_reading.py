@@ -7,7 +7,7 @@ import logging
 import cv2
 import numpy as np
 import pytest
-from mission_support import GRID, fly, jpeg, picture, place, stamp
+from mission_support import GRID, PERFECT, fly, jpeg, picture, place, stamp
 
 from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.geo.grid import Grid
@@ -28,21 +28,12 @@ from aerial_vpr_cl.mission.topics import SensorTopics, sensor_topics_of
 from aerial_vpr_cl.simulation.camera import CameraSettings
 from aerial_vpr_cl.simulation.gnss import GnssSettings
 from aerial_vpr_cl.simulation.scenario import MissionSpec
-from aerial_vpr_cl.simulation.sensors import InstrumentSettings
 from aerial_vpr_cl.simulation.sorties import simulate_mission
 from aerial_vpr_cl.simulation.tracks import TrackSettings
 from aerial_vpr_cl.simulation.world.procedural import ProceduralWorld
 from aerial_vpr_cl.simulation.world.terrain import WorldSettings
 
 EAST = (0.0, 0.0, 0.0, 1.0)
-PERFECT = InstrumentSettings(
-    heading_noise_deg=0.0,
-    heading_bias_deg=0.0,
-    tilt_noise_deg=0.0,
-    height_noise=0.0,
-    odometry_noise=0.0,
-    odometry_drift_deg_min=0.0,
-)
 HOP = MissionSpec(
     name="hop",
     frames=40,

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mission_support import PERFECT
 
 from aerial_vpr_cl.mission.bag_reader import facts_of, open_bag
 from aerial_vpr_cl.mission.readings import CameraReading, HeightReading, ImuReading, OdometryReading
@@ -17,14 +18,6 @@ from aerial_vpr_cl.simulation.tracks import TrackSettings
 from aerial_vpr_cl.simulation.world.procedural import ProceduralWorld
 from aerial_vpr_cl.simulation.world.terrain import WorldSettings
 
-PERFECT = InstrumentSettings(
-    heading_noise_deg=0.0,
-    heading_bias_deg=0.0,
-    tilt_noise_deg=0.0,
-    height_noise=0.0,
-    odometry_noise=0.0,
-    odometry_drift_deg_min=0.0,
-)
 MISSION = MissionSpec(
     name="hop",
     frames=30,
