@@ -319,7 +319,7 @@ def test_a_full_disk_ends_the_mission_and_keeps_what_was_written(tmp_path):
         recorder.offer_image(stamp(second), jpeg(second))
         pace(recorder)
     # /dev/full takes nothing: the next chunk fails as on a full disk.
-    writer = recorder._recording._writer
+    writer = recorder._missions._recording._writer
     full = os.open("/dev/full", os.O_WRONLY)
     os.dup2(full, writer._stream.fileno())
     os.close(full)

@@ -13,7 +13,7 @@ import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
 from aerial_vpr_cl.localization.gnss_watch import GnssReport
-from aerial_vpr_cl.mission.recorder import RecorderStatus
+from aerial_vpr_cl.mission.budgeted_missions import RecorderStatus
 
 BAD_IMAGE = "bad image"
 LATE_IMAGE = "late image"
