@@ -5,10 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 from aerial_vpr_cl.errors import AerialVprError, StoreError
+from aerial_vpr_cl.files import MANIFEST
+from aerial_vpr_cl.knowledge.draft import folder_name
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.readiness import what_is_missing
 
@@ -21,6 +24,7 @@ class _Look(NamedTuple):
     """What tells, without reading a file, that something in a store has changed."""
 
     generations: list[int]
+    newest_files: list[tuple[str, int, int]]  # name, bytes and time of each file of the last one: copying takes long
     map_file: tuple[int, int] | None  # inode and time of the map's manifest
 
 
@@ -83,8 +87,17 @@ class GenerationWatch(Generic[Known]):
             store = GenerationStore(self.path)
         except StoreError:
             return None
-        try:
-            found = (store.map_dir / "manifest.json").stat()
-        except OSError:
-            return _Look(store.numbers(), None)
-        return _Look(store.numbers(), (found.st_ino, found.st_mtime_ns))
+        look = _Look(store.numbers(), [], None)
+        with suppress(OSError):
+            found = (store.map_dir / MANIFEST).stat()
+            look = look._replace(map_file=(found.st_ino, found.st_mtime_ns))
+            if look.generations:
+                newest = store.generations_dir / folder_name(look.generations[-1])
+                look = look._replace(newest_files=_files_in(newest))
+        return look
+
+
+def _files_in(folder: Path) -> list[tuple[str, int, int]]:
+    """Name, bytes and time of its files; OSError if one goes while we look."""
+    found = ((path.name, path.stat()) for path in sorted(folder.iterdir()))
+    return [(name, status.st_size, status.st_mtime_ns) for name, status in found]
