@@ -71,6 +71,21 @@ def test_a_view_is_found_anywhere_within_metres_and_proven(ground, satellite, ea
     assert found.peak.proof > 0.99
 
 
+def test_an_unsure_tilt_leaves_room_as_far_as_it_reaches(ground, satellite):
+    """Also where the whole map was searched with coarse pixels and only the best places with finer ones."""
+    sigma_m = 30.0
+    view = dataclasses.replace(look_down(satellite, TRUTH), offset_sigma_m=sigma_m)
+    for where in (None, [(*(TRUTH - 200.0), *(TRUTH + 200.0))]):
+        found = register(view, ground, where)
+        (surface,) = found.surfaces
+        ratio = np.exp(surface.log_likelihood.astype(float))
+        east = surface.west + (np.arange(ratio.shape[1]) + 0.5) * surface.step_m - TRUTH[0]
+        north = surface.north - (np.arange(ratio.shape[0]) + 0.5) * surface.step_m - TRUTH[1]
+        for weights, apart in ((ratio.sum(axis=0), east), (ratio.sum(axis=1), north)):
+            assert np.sqrt(weights @ apart**2 / weights.sum()) == pytest.approx(sigma_m, rel=0.15)
+        assert found.peak.proof > 0.95
+
+
 def test_the_answer_moves_with_the_drone(ground, satellite):
     steps = np.array([[0.0, 0.0], [37.0, 0.0], [0.0, -52.0], [3.0, 4.0]])
     answers = np.array([register(look_down(satellite, TRUTH + step), ground).peak.position for step in steps])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
@@ -29,8 +29,8 @@ QUICK_MS = 40.0
 TEMPLATE_NS, WINDOW_NS = 100.0, 35.0
 """Nanoseconds per pixel of a template and of a searched window, on one core of a 2020s server."""
 
-PEAK_RADIUS_M = 50.0
-"""What lies nearer than this to the best place is the same answer."""
+PEAK_RADIUS_M, PEAK_SIGMAS = 50.0, 3.0
+"""What lies nearer than this to the best place, in metres or in deviations of tilt and map, is the same answer."""
 
 REFINE_RADIUS_M = 40.0
 REFINE_MARGIN = 15.0
@@ -105,17 +105,19 @@ def register(
     hypotheses = spread.all()
     patches = [stage.lay(hypotheses, *window) for window in lattice_windows(level, where)]
     sigma_m = math.hypot(settings.map_sigma_m, view.offset_sigma_m)
-    for patch in patches:
-        _blur(patch, sigma_m)
+    blurred = [_blurred(patch, sigma_m) for patch in patches]
     finer = [other for other in levels if other.step_m < level.step_m]
     refined = []
     if finer:
         stage = Stage(view, finer[0])
         # The best comes last: where two overlap, it is what the better one shows that counts.
-        for patch, row, column in reversed(_peaks(patches, settings.refined_peaks)):
-            refined.append(_refine(patch, row, column, stage, spread, sigma_m))
-    surfaces = [_surface(patch) for patch in patches]
-    return Registration(surfaces, _best(patches, refined or patches, stage.z_max, view, settings))
+        for number, row, column in reversed(_peaks(blurred, settings.refined_peaks)):
+            refined.append(_refine(patches[number], row, column, stage, spread))
+        # Blurred once more as a whole: an unsure tilt reaches further than what was looked at more finely.
+        blurred = [_blurred(patch, sigma_m) for patch in patches]
+    candidates = [_blurred(patch, sigma_m) for patch in refined] or blurred
+    surfaces = [_surface(patch) for patch in blurred]
+    return Registration(surfaces, _best(blurred, candidates, stage.z_max, view, settings, sigma_m))
 
 
 def _level_for(view: View, levels: Sequence[OrientationLevel], where: Sequence[Bounds] | None) -> OrientationLevel:
@@ -132,20 +134,20 @@ def search_ms(view: View, level: OrientationLevel, where: Sequence[Bounds] | Non
     return len(Spread.of(view, level.step_m)) * (TEMPLATE_NS * side**2 + WINDOW_NS * searched) * 1e-6
 
 
-def _peaks(patches: list[Patch], most: int) -> list[tuple[Patch, int, int]]:
-    """Local maxima that are worth a finer look, best first."""
+def _peaks(patches: list[Patch], most: int) -> list[tuple[int, int, int]]:
+    """Patch, row and column of local maxima that are worth a finer look, best first."""
     found = []
-    for patch in patches:
+    for number, patch in enumerate(patches):
         ratio = patch.ratio * patch.said
         side = 2 * math.ceil(REFINE_RADIUS_M / patch.level.step_m) + 1
         rows, columns = np.nonzero((ratio == cv2.dilate(ratio, np.ones((side, side), np.uint8))) & patch.said)
-        found += [(float(ratio[row, column]), patch, int(row), int(column)) for row, column in zip(rows, columns)]
+        found += [(float(ratio[row, column]), number, int(row), int(column)) for row, column in zip(rows, columns)]
     found.sort(key=lambda entry: -entry[0])
     least = found[0][0] * math.exp(-REFINE_MARGIN) if found else 0.0
-    return [(patch, row, column) for value, patch, row, column in found[:most] if value >= least]
+    return [(number, row, column) for value, number, row, column in found[:most] if value >= least]
 
 
-def _refine(patch: Patch, row: int, column: int, stage: Stage, spread: Spread, sigma_m: float) -> Patch:
+def _refine(patch: Patch, row: int, column: int, stage: Stage, spread: Spread) -> Patch:
     """Look at a peak with finer pixels and put what is found there in place of the coarse ratios."""
     reach = math.ceil(REFINE_RADIUS_M / patch.level.step_m)
     factor = round(patch.level.step_m / stage.level.step_m)
@@ -156,13 +158,17 @@ def _refine(patch: Patch, row: int, column: int, stage: Stage, spread: Spread, s
     shape = (rows.stop - rows.start, columns.stop - columns.start)
     corner = (patch.top + rows.start) * factor, (patch.left + columns.start) * factor
     finer = stage.lay(hypotheses, *corner, shape[0] * factor, shape[1] * factor)
-    _blur(finer, sigma_m)
     patch.ratio[rows, columns] = finer.ratio.reshape(shape[0], factor, shape[1], factor).mean(axis=(1, 3))
     return finer
 
 
 def _best(
-    patches: list[Patch], candidates: list[Patch], z_max: float, view: View, settings: RegistrationSettings
+    patches: list[Patch],
+    candidates: list[Patch],
+    z_max: float,
+    view: View,
+    settings: RegistrationSettings,
+    sigma_m: float,
 ) -> Peak | None:
     """The best place of all, with its share of the probability."""
     candidates = [patch for patch in candidates if patch.said.any()]
@@ -172,7 +178,7 @@ def _best(
     row, column = map(int, np.unravel_index(int((patch.ratio * patch.said).argmax()), patch.ratio.shape))
     log_ratio = np.log(patch.ratio)
     position = patch.position(row + vertex(log_ratio[:, column], row), column + vertex(log_ratio[row], column))
-    inside, total, elsewhere, area = _masses(patches, position)
+    inside, total, elsewhere, area = _masses(patches, position, max(PEAK_RADIUS_M, PEAK_SIGMAS * sigma_m))
     outside = settings.off_map / max(1e-9, 1.0 - settings.off_map) * area
     turns = np.array([hypothesis.turn_deg for hypothesis in patch.hypotheses])
     scales = np.log([hypothesis.scale for hypothesis in patch.hypotheses])
@@ -193,7 +199,7 @@ def _best(
     )
 
 
-def _masses(patches: list[Patch], position: NDArray[np.float64]) -> tuple[float, float, float, float]:
+def _masses(patches: list[Patch], position: NDArray[np.float64], radius_m: float) -> tuple[float, float, float, float]:
     """Likelihood ratios summed near a position and everywhere, the largest elsewhere, and the pixels searched."""
     inside = total = elsewhere = area = 0.0
     for patch in patches:
@@ -201,7 +207,7 @@ def _masses(patches: list[Patch], position: NDArray[np.float64]) -> tuple[float,
         corner = patch.position(0, 0)
         east = corner[0] + np.arange(width) * patch.level.step_m - position[0]
         north = corner[1] - np.arange(height) * patch.level.step_m - position[1]
-        near = east[None] ** 2 + north[:, None] ** 2 <= PEAK_RADIUS_M**2
+        near = east[None] ** 2 + north[:, None] ** 2 <= radius_m**2
         inside += float(patch.ratio[near].sum())
         total += float(patch.ratio.sum())
         elsewhere = max(elsewhere, float(patch.ratio[~near].max(initial=0.0)))
@@ -224,12 +230,13 @@ def _covariance(patch: Patch, position: NDArray[np.float64], map_sigma_m: float)
     return np.array([[max(across, map_sigma_m**2) + within, both], [both, max(along, map_sigma_m**2) + within]])
 
 
-def _blur(patch: Patch, sigma_m: float) -> None:
-    """Spread the ratios by what map and tilt leave unsure of the position."""
+def _blurred(patch: Patch, sigma_m: float) -> Patch:
+    """The patch with its ratios spread by what map and tilt leave unsure of the position."""
     sigma_px = sigma_m / patch.level.step_m
-    if sigma_px >= 0.3:
-        blurred = cv2.GaussianBlur(patch.ratio, (0, 0), sigma_px, borderType=cv2.BORDER_REPLICATE)
-        patch.ratio = np.asarray(blurred, np.float64)
+    if sigma_px < 0.3:
+        return patch
+    blurred = cv2.GaussianBlur(patch.ratio, (0, 0), sigma_px, borderType=cv2.BORDER_REPLICATE)
+    return replace(patch, ratio=np.asarray(blurred, np.float64))
 
 
 def _surface(patch: Patch) -> Surface:
