@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from registration_support import painted_map, place
@@ -87,6 +89,18 @@ def test_a_kidnapped_drone_is_missed_and_found_again(satellite):
     _, errors = follow(tracker, drone, 14)
     assert not (errors > 100.0).any()
     assert errors[-1] < 40.0
+
+
+@pytest.mark.parametrize("aside_m", [60.0, 130.0, -130.0, 250.0])
+def test_an_odometry_that_jumps_is_not_followed(satellite, aside_m):
+    tracker, drone = found(satellite)
+    motion = drone.fly(25.0)
+    aside = np.array([0.0, aside_m])
+    answers = [frame(tracker, drone, replace(motion, forward_left_m=motion.forward_left_m + aside))]
+    errors = [np.hypot(*(answers[0].position - drone.position)) if isinstance(answers[0], Estimate) else np.nan]
+    _, later = follow(tracker, drone, 10, forward_m=25.0)
+    assert not (np.array([*errors, *later]) > 100.0).any()
+    assert later[-1] < 40.0
 
 
 def test_the_same_image_again_is_no_evidence(satellite):

@@ -27,6 +27,8 @@ class Step:
     kernel: NDArray[np.float64]
     length_m: float
     guided: bool  # whether its direction is known
+    noise: float = 0.0  # σ as a share of the way, per axis
+    spread_m2: float = 0.0  # variance by which the kernel spreads, per axis
 
 
 class Course:
@@ -83,11 +85,13 @@ class MotionModel:
         if heading_sigma_deg > LOST_HEADING_DEG:
             return Step(np.zeros(2), ring_kernel(length_m, math.sqrt(along), step_m), length_m, False)
         displacement = east_north(motion.forward_left_m, heading_deg)
-        across = along + math.tan(math.radians(heading_sigma_deg)) ** 2 * growth
+        askew = math.tan(math.radians(heading_sigma_deg)) ** 2
+        across = along + askew * growth
         direction = displacement / length_m if length_m else np.array([1.0, 0.0])
         normal = np.array([-direction[1], direction[0]])
         covariance = along * np.outer(direction, direction) + across * np.outer(normal, normal)
-        return Step(displacement, gaussian_kernel(covariance, step_m), length_m, True)
+        noise, spread_m2 = math.sqrt(self.noise**2 + askew / 2.0), (along + across) / 2.0
+        return Step(displacement, gaussian_kernel(covariance, step_m), length_m, True, noise, spread_m2)
 
 
 def east_north(forward_left_m: NDArray[np.float64], heading_deg: float) -> NDArray[np.float64]:

@@ -24,6 +24,7 @@ from aerial_vpr_cl.localization.estimate import (
 )
 from aerial_vpr_cl.localization.image_faults import ImageWatch, is_blank
 from aerial_vpr_cl.localization.instruments import ANY_HEADING_DEG, Instruments
+from aerial_vpr_cl.localization.lasting_errors import SLOW_SHARE, LastingErrors
 from aerial_vpr_cl.localization.lattice import Bounds, Lattice
 from aerial_vpr_cl.localization.map_views import BLIND_SCALE, is_blind, views_for
 from aerial_vpr_cl.localization.modes import Mode, fit_of, joined, likely_windows, modes
@@ -117,6 +118,7 @@ class Tracker:
         self._usual = UsualFit()
         self._course = Course()
         self._novelty = Novelty(settings.attitude_lasting_s)
+        self._lasting = LastingErrors(settings.attitude_lasting_s, settings.odometry_lasting_m)
         self._map_km2 = lattice.n_cells * lattice.step_m**2 / 1e6
         self.reset()
 
@@ -140,6 +142,7 @@ class Tracker:
         self._usual.reset()
         self._course.reset()
         self._novelty.renew()
+        self._lasting.reset()
         self._alone_m = 0.0
         self._in_vain = 0
 
@@ -211,6 +214,10 @@ class Tracker:
         self.belief.leak(self.settings.leak)
         self._alone_m += step.length_m
         self._novelty.add(step if motion is not None else None, seconds)
+        if step.guided:
+            self._lasting.move(step.length_m, seconds, step.noise, step.spread_m2)
+        else:
+            self._lasting.reset()
         return step
 
     def _fault(self, image: Image, step: Step | None) -> str:
@@ -238,6 +245,7 @@ class Tracker:
             findings = self._judge(registration)
             self._laid = self._laid or (findings.misfit is False and findings.fit > SUPPORT)
             self.belief.update(registration.surfaces, weighing)
+            self._lasting.see(math.hypot(view.offset_sigma_m, self.settings.map_accuracy_m), weighing.shape)
             self._alone_m *= 1.0 - weighing.place if findings.misfit is False else 1.0
         self._novelty.used()
         return findings
@@ -285,6 +293,7 @@ class Tracker:
             self._novelty.renew()
         elif state == LOST and before != LOST:
             self.belief.leak(LOST_LEAK)
+            self._lasting.reset()
             self._usual.reset()
             self._novelty.renew()
             self.instruments.reset()  # what was learnt of them may be what is wrong
@@ -337,12 +346,14 @@ class Tracker:
         return MAX_RADIUS_M if geometry else MAX_RADIUS_CELLS * self.grid.cell_side_m
 
     def _covariance(self, mode: Mode, swaying_m: float) -> NDArray[np.float64]:
-        """Of the mode, and what no number of frames takes away: the lattice's cells and the map's own error.
+        """Of the mode, as lasting errors make it, and what no number of frames takes away: lattice and map.
 
-        Without odometry to average by, the slow half of the tilt's error stays in full: `swaying_m` is all of it.
+        Without odometry to average by, the slow half of the tilt's error stays in full: what averaging took off it is
+        added. `swaying_m` is the whole error of the tilt.
         """
-        least = self.belief.lattice.step_m**2 / 12.0 + self.settings.map_accuracy_m**2 + swaying_m**2 / 2.0
-        return mode.covariance + least * np.eye(2)
+        least = self.belief.lattice.step_m**2 / 12.0 + self.settings.map_accuracy_m**2
+        averaged = max(0.0, swaying_m**2 - float(np.trace(mode.covariance)) / 2.0)
+        return self._lasting.share * mode.covariance + (least + SLOW_SHARE * averaged) * np.eye(2)
 
     def _estimate(self, mode: Mode, covariance: NDArray[np.float64], peak: Peak | None) -> Estimate:
         cell = int(np.argmin(((self.grid.centres - mode.mean) ** 2).sum(axis=1)))

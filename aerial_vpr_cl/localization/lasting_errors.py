@@ -1,0 +1,71 @@
+"""What a track's errors come to when they last: the covariance analysis of a filter that takes them for new ones.
+
+A belief has no room for the error of the attitude or of the odometry, so each frame's is taken for a new one, as large
+as if it had lasted for ever. That gives views about the right weight, but the belief becomes wider than the errors of
+the track are: what lasts is averaged by the track's own memory too. Both are followed here, one axis for all.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+SLOW_SHARE = 0.5
+"""Share of an attitude's variance that lasts."""
+LONGER = 1.5
+"""Errors are supposed to last so much longer than the weight of a view has it: rather too wide than too narrow."""
+
+
+class LastingErrors:
+    """Variance of the track's position as the belief has it, and as lasting errors make it.
+
+    The state is the position's error in metres, the slow error of the attitude in its own deviations, and the error of
+    the odometry as a share of the way.
+    """
+
+    def __init__(self, attitude_s: float, odometry_m: float) -> None:
+        self._attitude_s, self._odometry_m = LONGER * attitude_s, LONGER * odometry_m
+        self.reset()
+
+    def reset(self) -> None:
+        """No view was used yet."""
+        self._believed = 0.0
+        self._covariance: NDArray[np.float64] = np.zeros((3, 3))
+
+    @property
+    def share(self) -> float:
+        """True variance ÷ that of the belief, 1 at most; 1 while nothing is known of either."""
+        return min(1.0, float(self._covariance[0, 0]) / self._believed) if self._believed else 1.0
+
+    def move(self, length_m: float, seconds: float, noise: float, spread_m2: float) -> None:
+        """The drone went on by odometry, whose error (σ) is this share of the way; the belief spread by so much."""
+        if not self._believed:
+            return
+        attitude, odometry = _kept(seconds, self._attitude_s), _kept(length_m, self._odometry_m)
+        self._covariance[2, 2] = self._covariance[2, 2] or noise**2  # the first step
+        moved = np.array([[1.0, 0.0, length_m], [0.0, attitude, 0.0], [0.0, 0.0, odometry]])
+        fresh = np.diag([0.0, 1.0 - attitude**2, noise**2 * (1.0 - odometry**2)])
+        self._covariance = moved @ self._covariance @ moved.T + fresh
+        self._believed += spread_m2
+
+    def see(self, sigma_m: float, shape: float) -> None:
+        """A view whose place errs by so much was multiplied in with this share of its evidence."""
+        if sigma_m <= 0.0 or shape <= 0.0:
+            return
+        slow_m, quick_m2 = math.sqrt(SLOW_SHARE) * sigma_m, (1.0 - SLOW_SHARE) * sigma_m**2
+        if not self._believed:
+            self._covariance = np.array([[sigma_m**2, slow_m, 0.0], [slow_m, 1.0, 0.0], [0.0, 0.0, 0.0]])
+            self._believed = sigma_m**2
+            return
+        gain = self._believed / (self._believed + sigma_m**2 / shape)
+        seen = np.array([[1.0 - gain, gain * slow_m, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+        self._covariance = seen @ self._covariance @ seen.T
+        self._covariance[0, 0] += gain**2 * quick_m2
+        self._believed *= 1.0 - gain
+
+
+def _kept(passed: float, lasting: float) -> float:
+    """Share of an error that is still the same."""
+    return math.exp(-passed / lasting) if lasting > 0.0 else 0.0
