@@ -37,7 +37,7 @@ def telemetry(vehicle, armed=False):
     vehicle.beat(armed)
     ms = vehicle.boot_ms
     vehicle.send(mavlink.MAVLink_attitude_quaternion_message(ms, *LEVEL_EAST, 0.0, 0.0, 0.0))
-    vehicle.send(mavlink.MAVLink_local_position_ned_message(ms, 10.0, 20.0, -80.0, 0.0, 5.0, 0.0))
+    vehicle.send(mavlink.MAVLink_local_position_ned_message(ms, 10.0, 20.0, -80.0, 0.0, 0.0, 0.0))
     vehicle.send(mavlink.MAVLink_global_position_int_message(ms, 470_000_000, -990_000_000, 0, 80_000, 0, 0, 0, 0))
     vehicle.send(
         mavlink.MAVLink_gps_raw_int_message(0, 3, 470_000_000, -990_000_000, 512_000, 1, 1, 0, 0, 9, h_acc=2000)

@@ -176,6 +176,16 @@ def test_local_position_is_east_north_up_with_the_attitude_of_its_moment():
     assert moved.velocity == pytest.approx([2.0, 1.0, 3.0])
 
 
+def test_a_filter_that_is_set_elsewhere_does_not_move_the_drone():
+    told = telemetry()
+    moved = []
+    for k in range(30):  # 5 m/s to the north; after a second the filter is put 300 m to the east
+        ms, east_m = 1000 + 50 * k, 300.0 if k >= 20 else 0.0
+        told.take(mavlink.MAVLink_attitude_quaternion_message(ms, 1, 0, 0, 0, 0, 0, 0), 0)
+        moved += told.take(mavlink.MAVLink_local_position_ned_message(ms, 0.25 * k, east_m, -80, 5, 0, 0), 0)
+    assert moved[-1].position == pytest.approx([0.0, 29 * 0.25, 80.0])
+
+
 @pytest.mark.parametrize(("fix_type", "status"), [(0, -1), (1, -1), (2, -1), (3, 0), (4, 1), (5, 2), (6, 2)])
 def test_gnss_keeps_its_quality(fix_type, status):
     message = mavlink.MAVLink_gps_raw_int_message(
@@ -230,6 +240,15 @@ def test_odometry_is_north_east_down_with_its_covariance_in_that_order():
     assert (message.pose_covariance[0], message.pose_covariance[1], message.pose_covariance[6]) == (9.0, 1.0, 4.0)
     w, x, y, z = message.q  # the drone points east
     assert rotate([x, y, z, w], [1.0, 0.0, 0.0]) == pytest.approx([0.0, 1.0, 0.0], abs=1e-9)
+
+
+def test_odometry_is_what_ardupilot_reads():
+    message = odometry(5, np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0]), np.diag([4.0, 9.0]))
+    assert (message.frame_id, message.child_frame_id) == (mavlink.MAV_FRAME_LOCAL_FRD, mavlink.MAV_FRAME_BODY_FRD)
+    # It adds up the variances of the three axes, and of the three angles; one NaN among them would spoil the sum.
+    metres, angles = (sum(message.pose_covariance[k] for k in places) for places in ((0, 6, 11), (15, 18, 20)))
+    assert metres == 13.0
+    assert angles > 1.5**2  # a heading that is the filter's own is none to fuse
 
 
 def test_a_long_text_is_cut_not_refused():

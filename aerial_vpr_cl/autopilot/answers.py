@@ -13,8 +13,10 @@ from pymavlink.dialects.v20 import ardupilotmega as mavlink
 from aerial_vpr_cl.autopilot.axes import ned_to_enu, ros_to_aeronautical
 
 UNKNOWN = math.nan
-WRAP_S = 3600.0
-"""A 32-bit float keeps a quarter of a millisecond within an hour; the definition asks senders to begin anew."""
+WRAP_S = 86_400.0
+"""A 32-bit float keeps 8 ms within a day. ArduPilot takes the beginning anew for half a second of delay: not hourly."""
+UNKNOWN_ANGLE = math.pi**2
+"""Variance of an angle of which nothing is said, rad²."""
 LONGEST_TEXT = 50
 """Characters of a STATUSTEXT."""
 
@@ -81,14 +83,16 @@ def odometry(
 ) -> Any:
     """ODOMETRY for ArduPilot's external navigation: metres north, east, down of the filter's origin.
 
-    Velocities are unknown, and so are the covariances but for the horizontal position: NaN, as the definition says.
+    It reads no other frames than these two, and adds the variances of the three axes up, and those of the angles: one
+    that is NaN, as the definition has it for what is unknown, spoils all. Height and attitude are the filter's own.
     """
     north, east, down = ned_to_enu(enu_m)
     pose = np.full(21, UNKNOWN)
-    pose[0], pose[1], pose[6] = covariance[1, 1], covariance[0, 1], covariance[0, 0]
+    pose[0], pose[1], pose[6], pose[11] = covariance[1, 1], covariance[0, 1], covariance[0, 0], 0.0
+    pose[[15, 18, 20]] = UNKNOWN_ANGLE
     return mavlink.MAVLink_odometry_message(
         stamp_us,
-        mavlink.MAV_FRAME_LOCAL_NED,
+        mavlink.MAV_FRAME_LOCAL_FRD,
         mavlink.MAV_FRAME_BODY_FRD,
         north,
         east,

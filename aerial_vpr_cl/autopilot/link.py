@@ -8,13 +8,14 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 os.environ.setdefault("MAVLINK20", "1")  # read by pymavlink when it is imported
 
 from pymavlink.dialects.v20 import ardupilotmega as mavlink
 
+from aerial_vpr_cl.autopilot.answers import message_interval
 from aerial_vpr_cl.autopilot.clock import AutopilotClock
 from aerial_vpr_cl.autopilot.transport import Transport, open_transport
 
@@ -24,6 +25,7 @@ HEARTBEAT_S = 1.0
 SILENT_S = 5.0
 """Without a heartbeat for so long the autopilot counts as gone."""
 REOPEN_S = 1.0
+ASK_EVERY_S = 10.0
 
 MAY_SEND: dict[str, int | None] = {
     "HEARTBEAT": None,
@@ -67,6 +69,7 @@ class Link:
         self._transport: Transport | None = None
         self._opened_s = -REOPEN_S
         self._heard_s = self._beaten_s = -SILENT_S
+        self._asked_s = -ASK_EVERY_S
         self._mav = mavlink.MAVLink(None, srcSystem=system_id, srcComponent=component_id)
         self._mav.robust_parsing = True
         if signing_passphrase:
@@ -112,6 +115,14 @@ class Link:
                 self._mav.seq = (self._mav.seq + 1) % 256
             except OSError as error:
                 self._lose(error)
+
+    def ask_for(self, rates_hz: Mapping[int, float]) -> None:
+        """Ask the autopilot for messages at these rates; again every few seconds, as it may have been restarted."""
+        if not self.is_connected or time.monotonic() - self._asked_s < ASK_EVERY_S:
+            return
+        self._asked_s = time.monotonic()
+        for message_id, rate_hz in rates_hz.items():
+            self.send(message_interval(self.vehicle_system, message_id, rate_hz))
 
     def close(self) -> None:
         """Let the line go."""

@@ -30,6 +30,8 @@ KEPT_NS = 10_000_000_000
 METRES_PER_DEGREE = 111_319.49
 TEXT_EVERY_NS = 2_000_000_000
 """A state that flickers does not fill the operator's screen."""
+ORIGIN_EVERY_NS = 2_000_000_000
+"""How often a filter that reports no origin is offered one."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Reporter:
         self._global: deque[GlobalPosition] = deque()
         self._local: deque[LocalPosition] = deque()
         self._origin: Origin | None = None
+        self._offered_ns = -ORIGIN_EVERY_NS
         self._answer: Position | None = None
 
     def told(self, value: Told) -> None:
@@ -112,8 +115,7 @@ class Reporter:
         if not _is_usable(answer, now_ns, self._settings.max_age_s) or not self._is_due(now_ns):
             return []
         if self._origin is None:
-            self._origin = Origin(answer.latitude, answer.longitude)
-            return [set_origin(system, answer.latitude, answer.longitude)]
+            return self._offer_origin(answer, system, now_ns)
         newest = self._local[-1]
         then = min(self._local, key=lambda local: abs(local.stamp_ns - answer.stamp_ns))
         east_north = _offset_m(self._origin.latitude, self._origin.longitude, answer.latitude, answer.longitude)
@@ -121,6 +123,13 @@ class Reporter:
         place = np.array([*(east_north + moved[:2]), newest.position[2]])
         there_us = max(self._clock.theirs(newest.stamp_ns) // 1_000, 0)
         return [odometry(there_us, place, newest.quaternion, answer.covariance)]
+
+    def _offer_origin(self, answer: Position, system: int, now_ns: int) -> list[Any]:
+        """A filter that has an origin keeps it without a word: only one that it reports itself is measured from."""
+        if now_ns - self._offered_ns < ORIGIN_EVERY_NS:
+            return []
+        self._offered_ns = now_ns
+        return [set_origin(system, answer.latitude, answer.longitude)]
 
     def _command(self, position: Position, system: int, now_ns: int) -> list[Any]:
         filtered = self._filtered_at(position.stamp_ns)

@@ -16,25 +16,34 @@ class ResetSettings:
 
     no_gnss_s: float = setting(3.0, "seconds without a good GNSS fix before anything is sent", low=1.0)
     held_s: float = setting(5.0, "seconds that the localization must have held without a break", low=1.0)
+    held_far_s: float = setting(
+        30.0, "the same where the disagreement is more than dead reckoning can have drifted", low=1.0
+    )
     interval_s: float = setting(10.0, "least seconds between two resets", low=1.0)
     sigmas: float = setting(
-        3.0, "disagreement with dead reckoning, in standard deviations, below which it is left alone", low=1.0
+        3.0, "standard deviations of a position that dead reckoning must be off by; nearer, it is left alone", low=1.0
     )
     drift_share: float = setting(
-        0.1, "standard deviation of dead reckoning, as a share of the way", low=0.001, high=1.0
+        0.1,
+        "standard deviation of dead reckoning, as a share of the way since the last fix or reset",
+        low=0.001,
+        high=1.0,
     )
 
 
 class ResetGate:
     """Decides whether a position may be sent as a reset: only while dead reckoning, only when it is needed and proven.
 
-    Proven means: published without a break for `held_s`, and the difference from dead reckoning has not wandered more
-    than the two sigmas allow, so a single wrong answer, or a wrong one that moves on its own, never passes.
+    Needed means: dead reckoning is further off than the position's own sigmas explain. Proven means: published without
+    a break for `held_s`, while the difference from dead reckoning has not wandered more than they allow, so a single
+    wrong answer, or a wrong one that moves on its own, never passes. A position that follows odometry moves beside dead
+    reckoning even if it is wrong: one that is further off than drift explains must hold much longer.
     """
 
     def __init__(self, settings: ResetSettings) -> None:
         self._settings = settings
         self._differences: list[tuple[int, NDArray[np.float64]]] = []
+        self._since_ns = 0  # when the localization began to hold
         self._good_gnss_ns: int | None = None
         self._sent_ns: int | None = None
         self._way_m = 0.0
@@ -58,21 +67,23 @@ class ResetGate:
         """Whether a position that lies `difference_m` (east, north) from dead reckoning may be sent now."""
         settings = self._settings
         held_ns = round(settings.held_s * 1e9)
-        self._differences.append((stamp_ns, np.asarray(difference_m, float)))
         kept = [entry for entry in self._differences if stamp_ns - entry[0] <= 2 * held_ns]
+        self._since_ns = self._since_ns if kept else stamp_ns
+        kept.append((stamp_ns, np.asarray(difference_m, float)))
         self._differences = kept
-        dead_reckoning = covariance + np.eye(2) * (settings.drift_share * self._way_m) ** 2
         if self._good_gnss_ns is not None and stamp_ns - self._good_gnss_ns < settings.no_gnss_s * 1e9:
             return False
         if self._sent_ns is not None and stamp_ns - self._sent_ns < settings.interval_s * 1e9:
             return False
-        if stamp_ns - kept[0][0] < held_ns:
+        dead_reckoning = covariance + np.eye(2) * (settings.drift_share * self._way_m) ** 2
+        is_far = _squared_sigmas(difference_m, dead_reckoning) > settings.sigmas**2
+        if stamp_ns - self._since_ns < (settings.held_far_s * 1e9 if is_far else held_ns):
             return False
         # What both agree on in shape may not change: over the time held the two tracks must run side by side.
         apart = np.array([difference for _, difference in kept]) - difference_m
         if (_squared_sigmas(apart, 2.0 * covariance) > settings.sigmas**2).any():
             return False
-        return bool(_squared_sigmas(np.asarray(difference_m)[None], dead_reckoning)[0] > settings.sigmas**2)
+        return bool(_squared_sigmas(difference_m, covariance) > settings.sigmas**2)
 
     def sent(self, stamp_ns: int) -> None:
         """A reset was sent: dead reckoning begins anew there."""
@@ -81,5 +92,5 @@ class ResetGate:
 
 
 def _squared_sigmas(offsets: NDArray[np.float64], covariance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n,) squared Mahalanobis lengths of (n, 2) offsets."""
-    return np.einsum("ni,ij,nj->n", offsets, np.linalg.inv(covariance), offsets)
+    """(...) squared Mahalanobis lengths of (..., 2) offsets."""
+    return np.asarray(np.einsum("...i,ij,...j->...", offsets, np.linalg.inv(covariance), offsets))

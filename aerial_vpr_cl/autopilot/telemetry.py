@@ -15,7 +15,8 @@ from aerial_vpr_cl.autopilot.axes import aeronautical_to_ros, frd_to_flu, ned_to
 from aerial_vpr_cl.autopilot.clock import AutopilotClock
 
 RECENT_NS = 1_000_000_000
-"""How long a range finder's reading keeps coarser heights from being used, and an attitude belongs to a position."""
+"""How long a range finder's reading keeps coarser heights from being used, an attitude belongs to a position, and one
+position to the next."""
 
 MESSAGE_RATES_HZ = {
     mavlink.MAVLINK_MSG_ID_ATTITUDE_QUATERNION: 20.0,
@@ -25,6 +26,7 @@ MESSAGE_RATES_HZ = {
     mavlink.MAVLINK_MSG_ID_DISTANCE_SENSOR: 10.0,
     mavlink.MAVLINK_MSG_ID_ALTITUDE: 5.0,
     mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE: 1.0,
+    mavlink.MAVLINK_MSG_ID_GPS_GLOBAL_ORIGIN: 0.5,
 }
 """What the autopilot is asked to send, and how often."""
 
@@ -51,7 +53,11 @@ class Height:
 
 @dataclass(frozen=True, eq=False)
 class LocalPosition:
-    """Where the filter has the drone, from its own origin: east, north, up; only differences mean something."""
+    """How the drone has moved: east, north, up; only differences mean something.
+
+    Horizontally the velocities are added up: a filter that is set to another place, by us or by GNSS, is there at once,
+    and the drone is not.
+    """
 
     stamp_ns: int
     position: NDArray[np.float64]
@@ -114,6 +120,7 @@ class Telemetry:
     def __init__(self, clock: AutopilotClock) -> None:
         self._clock = clock
         self._attitude: Attitude | None = None
+        self._local: tuple[int, LocalPosition] | None = None  # time since boot in ms
         self._range_ns = -RECENT_NS  # arrival of the last range
         self._terrain_ns = -RECENT_NS  # arrival of the last height above a terrain model
         self._readers: dict[str, Callable[[Any, int, bool], list[Told]]] = {
@@ -176,7 +183,14 @@ class Telemetry:
         if attitude is None or abs(stamp_ns - attitude.stamp_ns) > RECENT_NS or not np.isfinite(values).all():
             return []
         position, velocity = ned_to_enu(values)
-        return [LocalPosition(stamp_ns, position, velocity, attitude.quaternion)]
+        if self._local is not None:
+            before_ms, before = self._local
+            seconds = (message.time_boot_ms - before_ms) / 1e3
+            if abs(seconds) <= RECENT_NS / 1e9:
+                position[:2] = before.position[:2] + (before.velocity + velocity)[:2] / 2.0 * seconds
+        told = LocalPosition(stamp_ns, position, velocity, attitude.quaternion)
+        self._local = (message.time_boot_ms, told)
+        return [told]
 
     def _read_gnss(self, message: Any, arrived_ns: int, armed: bool) -> list[Told]:
         # Receivers count in their own way, since boot or since 1970: the arrival is the only common clock.

@@ -23,7 +23,7 @@ from rclpy.qos import QoSDurabilityPolicy, QoSProfile
 from sensor_msgs.msg import Imu, NavSatFix, NavSatStatus, Range
 from std_msgs.msg import Bool, Header
 
-from aerial_vpr_cl.autopilot.answers import Position, message_interval
+from aerial_vpr_cl.autopilot.answers import Position
 from aerial_vpr_cl.autopilot.link import Link
 from aerial_vpr_cl.autopilot.reporter import Reporter, ReportSettings
 from aerial_vpr_cl.autopilot.reset_gate import ResetSettings
@@ -44,8 +44,6 @@ from aerial_vpr_cl.nodes.running import run_node
 from aerial_vpr_cl.settings import setting
 
 LATCHED = QoSProfile(depth=1, durability=QoSDurabilityPolicy.TRANSIENT_LOCAL)
-ASK_EVERY_S = 10.0
-"""Messages that the autopilot should send are asked for again: it may have been restarted."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,6 @@ class AutopilotBridgeNode(LivingNode):
         self._stopping = threading.Event()
         self._reporting = threading.Lock()
         self._entities: list[Any] = []
-        self._asked_ns = 0
         self._sent = 0
         self._told: dict[str, int] = {}
 
@@ -139,14 +136,7 @@ class AutopilotBridgeNode(LivingNode):
                             reporter.told(told)
                         if self.is_active:
                             self._publish(told)
-                self._ask(link)
-
-    def _ask(self, link: Link) -> None:
-        now_ns = self._now_ns()
-        if link.is_connected and now_ns - self._asked_ns > ASK_EVERY_S * 1e9:
-            self._asked_ns = now_ns
-            for message_id, rate_hz in MESSAGE_RATES_HZ.items():
-                link.send(message_interval(link.vehicle_system, message_id, rate_hz))
+                link.ask_for(MESSAGE_RATES_HZ)
 
     def _publish(self, told: Told) -> None:
         kind = type(told).__name__

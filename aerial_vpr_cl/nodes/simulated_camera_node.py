@@ -3,7 +3,8 @@
     MAVLink (true pose)  ─►  simulated_camera  ─►  image (CompressedImage)  camera_info  ~/truth
 
 The pose is the simulator's true one (SIM_STATE, or SIMSTATE of ArduPilot with the height of GLOBAL_POSITION_INT), so
-what the camera sees does not depend on what the autopilot believes. For tests and benches, never for flight.
+what the camera sees does not depend on what the autopilot believes; its arrival is the stamp of the picture. For tests
+and benches, never for flight.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pymavlink.dialects.v20 import ardupilotmega as mavlink
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
+from rclpy.time import Time
 from sensor_msgs.msg import CameraInfo, CompressedImage, NavSatFix
 
 from aerial_vpr_cl.autopilot.link import Link
@@ -33,6 +36,10 @@ from aerial_vpr_cl.simulation.scenario import load_scenario
 
 LOWEST_M = 5.0
 """Below this the camera would see next to nothing; no frame is taken."""
+OLDEST_NS = 500_000_000
+"""An older pose is none to take a picture from: the simulator has stopped."""
+RATES_HZ = {mavlink.MAVLINK_MSG_ID_SIM_STATE: 50.0, mavlink.MAVLINK_MSG_ID_GLOBAL_POSITION_INT: 2.0}
+"""What the simulator is asked for. The pose is the camera's clock: at 25 m/s one 20 ms old is half a metre behind."""
 
 
 @dataclass(frozen=True)
@@ -54,28 +61,31 @@ class VehiclePose:
 
     def __init__(self, to_metres: Any) -> None:
         self._to_metres = to_metres
-        self._height_m = math.nan
+        self._height_m = self._home_m = math.nan
         self.pose: Pose | None = None
+        self.stamp_ns = 0
         self.latitude = self.longitude = math.nan
 
-    def take(self, message: Any) -> None:
+    def take(self, message: Any, arrived_ns: int) -> None:
         """A message of the simulator; others are passed over."""
         kind = message.get_type()
         if kind == "GLOBAL_POSITION_INT":
             self._height_m = message.relative_alt / 1000.0
+            self._home_m = message.alt / 1000.0 - self._height_m
         elif kind == "SIMSTATE":
-            self._set(message.lat / 1e7, message.lng / 1e7, message.roll, message.pitch, message.yaw)
-        elif kind == "SIM_STATE":
-            self._set(message.lat, message.lon, message.roll, message.pitch, message.yaw)
+            self._set(message, message.lat / 1e7, message.lng / 1e7, self._height_m, arrived_ns)
+        elif kind == "SIM_STATE" and message.lat_int:  # 32-bit floats say a place to metres, and ArduPilot's are others
+            height_m = message.alt - self._home_m
+            self._set(message, message.lat_int / 1e7, message.lon_int / 1e7, height_m, arrived_ns)
 
-    def _set(self, latitude: float, longitude: float, roll: float, pitch: float, yaw: float) -> None:
-        self.latitude, self.longitude = latitude, longitude
-        if not math.isfinite(self._height_m) or self._height_m < LOWEST_M:
+    def _set(self, angles: Any, latitude: float, longitude: float, height_m: float, arrived_ns: int) -> None:
+        self.latitude, self.longitude, self.stamp_ns = latitude, longitude, arrived_ns
+        if not math.isfinite(height_m) or height_m < LOWEST_M:
             self.pose = None
             return
         position = np.asarray(self._to_metres(latitude, longitude), np.float64)
-        heading_deg, pitch_deg, roll_deg = (math.degrees(angle) for angle in (yaw, pitch, roll))
-        self.pose = Pose(position, self._height_m, heading_deg, pitch_deg, roll_deg)
+        heading_deg, pitch_deg, roll_deg = (math.degrees(angle) for angle in (angles.yaw, angles.pitch, angles.roll))
+        self.pose = Pose(position, height_m, heading_deg, pitch_deg, roll_deg)
 
 
 class SimulatedCameraNode(Node):
@@ -97,7 +107,7 @@ class SimulatedCameraNode(Node):
         self._image_out = self.create_publisher(CompressedImage, "image", qos_profile_sensor_data)
         self._info_out = self.create_publisher(CameraInfo, "camera_info", qos_profile_sensor_data)
         self._truth_out = self.create_publisher(NavSatFix, "~/truth", 10)
-        self._link = Link(settings.autopilot, system_id=254)
+        self._link = Link(settings.autopilot, system_id=254, now_ns=lambda: self.get_clock().now().nanoseconds)
         self._stopping = threading.Event()
         self._listener = threading.Thread(target=self._listen, name="simulator", daemon=True)
         self._listener.start()
@@ -111,19 +121,21 @@ class SimulatedCameraNode(Node):
 
     def _listen(self) -> None:
         while not self._stopping.is_set():
-            for message, _ in self._link.poll(0.05):
-                self._vehicle.take(message)
+            for message, arrived_ns in self._link.poll(0.05):
+                self._vehicle.take(message, arrived_ns)
+            self._link.ask_for(RATES_HZ)
 
     def _take_picture(self) -> None:
-        pose = self._vehicle.pose
-        if pose is None:
+        now_ns = self.get_clock().now().nanoseconds
+        pose, stamp_ns = self._vehicle.pose, self._vehicle.stamp_ns
+        if pose is None or now_ns - stamp_ns > OLDEST_NS:
             self.get_logger().info("waiting for the simulator to fly", throttle_duration_sec=10.0)
             return
         west, south, east, north = self._ground.bounds
         if not (west < pose.position[0] < east and south < pose.position[1] < north):
             self.get_logger().warning("the vehicle is beyond the world", throttle_duration_sec=5.0)
             return
-        stamp = self.get_clock().now().to_msg()
+        stamp = Time(nanoseconds=stamp_ns).to_msg()
         picture = develop(take_picture(self._ground, self._camera, pose), self._camera, self._rng, grey=self._is_grey)
         image = CompressedImage(format="jpeg", data=encode_jpeg(picture, self._camera.jpeg_quality))
         image.header.stamp, image.header.frame_id = stamp, "camera"
