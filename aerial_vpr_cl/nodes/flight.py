@@ -1,0 +1,71 @@
+"""What the localization node has from configure to cleanup, made in one place and closed in one place."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from aerial_vpr_cl.geo.terrain import Near
+from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.knowledge.map_folder import open_map
+from aerial_vpr_cl.localization.gnss_watch import GnssWatch
+from aerial_vpr_cl.localization.localizer import Localizer
+from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
+from aerial_vpr_cl.mission.gnss import GnssGates
+from aerial_vpr_cl.mission.recorder import MissionRecorder
+from aerial_vpr_cl.mission.recorder_settings import RecorderSettings
+from aerial_vpr_cl.mission.sensor_settings import SensorSettings
+from aerial_vpr_cl.mission.sensors import FlightSensors
+from aerial_vpr_cl.nodes.answering import Answering
+from aerial_vpr_cl.nodes.flight_outputs import FlightOutputs
+from aerial_vpr_cl.nodes.managed_node import ManagedNode
+from aerial_vpr_cl.nodes.node_settings import TRACKED, FlightSettings
+from aerial_vpr_cl.nodes.positions_between import PositionsBetween
+
+
+class Flight:
+    """Senses, tracker, GNSS watch, recorder and outputs of a node whose store is open."""
+
+    def __init__(self, node: ManagedNode[Localizer]) -> None:
+        self._watch = node.watch
+        store, grid = node.watch.path, self.localizer.grid
+        self.settings: FlightSettings = node.settings[FlightSettings]
+        sensors, gates = node.settings[SensorSettings], node.settings[GnssGates]
+        tracking: TrackerSettings = node.settings[TrackerSettings]
+        self.near: Near | None = None
+        """Where the drone was at the last frame, for the terrain under it."""
+        with ExitStack() as parts:
+            self.outputs = FlightOutputs(node, self.settings)
+            parts.callback(self.outputs.close)
+            self.between: PositionsBetween | None = None
+            if self.settings.publish_rate_hz > 0.0:
+                self.between = PositionsBetween(node, self.settings, tracking, sensors, self.outputs)
+                parts.callback(self.between.close)
+            missions, recording = GenerationStore(store).missions_dir, node.settings[RecorderSettings]
+            self.recorder = MissionRecorder(missions, grid, recording, gates, sensors, self.most_pixels)
+            parts.callback(self.recorder.close)
+            self.sensors = FlightSensors(sensors, north_deg=grid.north_deg, terrain=open_map(store).terrain)
+            follow = tracking if self.settings.answer == TRACKED else None
+            self.answering = Answering(store, follow, lambda: self.localizer)
+            self.gnss = GnssWatch(grid.projection, gates)
+            self._parts = parts.pop_all()
+
+    @property
+    def localizer(self) -> Localizer:
+        """Of the newest generation."""
+        assert self._watch.known is not None
+        return self._watch.known
+
+    @property
+    def most_pixels(self) -> int:
+        """Of a compressed image that is decoded."""
+        return round(self.settings.max_megapixels * 1e6)
+
+    def forget_position(self) -> None:
+        """What was known of before is carried on no more."""
+        self.near = None
+        if self.between is not None:
+            self.between.forget()
+
+    def close(self) -> None:
+        """The bag is closed, nothing is published any more."""
+        self._parts.close()

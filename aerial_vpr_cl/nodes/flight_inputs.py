@@ -1,0 +1,130 @@
+"""What the localization node hears: each message handed to the parts of the flight that it concerns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from geometry_msgs.msg import PoseWithCovarianceStamped
+from rclpy.qos import qos_profile_sensor_data
+from rclpy.serialization import serialize_message
+from sensor_msgs.msg import CompressedImage, Image, NavSatFix
+
+from aerial_vpr_cl.errors import AerialVprError
+from aerial_vpr_cl.mission.gnss import Fix
+from aerial_vpr_cl.mission.messages import stamp_of
+from aerial_vpr_cl.mission.readings import AltitudeReading, OdometryReading, Reading
+from aerial_vpr_cl.mission.sensor_settings import SensorSettings
+from aerial_vpr_cl.nodes import messages
+from aerial_vpr_cl.nodes.diagnostics import FlightCounters
+from aerial_vpr_cl.nodes.flight import Flight
+from aerial_vpr_cl.nodes.frame_answers import JUMP_NS, Decode, Frame
+from aerial_vpr_cl.nodes.instruments import Instruments
+from aerial_vpr_cl.nodes.living_node import LivingNode
+from aerial_vpr_cl.nodes.node_settings import COMPRESSED
+from aerial_vpr_cl.nodes.sensor_inputs import NEWEST_ONLY, SensorInputs
+
+
+class FlightInputs:
+    """Subscriptions of a node, deaf while it is not active."""
+
+    def __init__(
+        self,
+        node: LivingNode,
+        flight: Flight,
+        decode: Decode,
+        counters: FlightCounters,
+        answer_next: Callable[[Frame], bool],
+    ) -> None:
+        """`answer_next` takes a frame without waiting; True if another one is never answered for it."""
+        self._node, self._flight, self._decode, self._counters = node, flight, decode, counters
+        self._answer_next = answer_next
+        self._newest_ns = {"image": 0, "fix": 0}
+        self._inputs = SensorInputs(node)
+        # Of what has come together the readings are heard first, so that the image finds them.
+        sensors, height = node.settings[SensorSettings], flight.settings.height_message
+        self._instruments = Instruments(node, self._inputs, sensors, height, self._on_reading)
+        image_type = CompressedImage if flight.settings.image_transport == COMPRESSED else Image
+        self._inputs.listen(image_type, "image", self._on_image, NEWEST_ONLY)
+        self._inputs.listen(NavSatFix, "fix", self._on_fix, qos_profile_sensor_data)
+        self._inputs.listen(PoseWithCovarianceStamped, "initialpose", self._on_initial_pose, qos_profile_sensor_data)
+        self._inputs.start()
+
+    def values(self) -> dict[str, str]:
+        """Each instrument in words, for the diagnostics."""
+        return self._instruments.values(self._flight.sensors.problems)
+
+    def close(self) -> None:
+        """Hear no more."""
+        self._inputs.close()
+
+    def _on_image(self, message: Any) -> None:
+        received_s = time.monotonic()
+        with self._node.edge("image"):
+            if not self._node.is_active:
+                return
+            recorder, between = self._flight.recorder, self._flight.between
+            self._counters.add_received()
+            stamp_ns = self._stamp_of(message, "image")
+            if recorder.is_recording:
+                compressed = isinstance(message, CompressedImage)
+                recorder.offer_image(stamp_ns, bytes(message.data) if compressed else lambda: self._decode(message))
+            if between is not None:
+                between.image_came(stamp_ns)
+            if self._answer_next(Frame(message, stamp_ns, received_s)):
+                self._counters.add_dropped()
+
+    def _on_fix(self, message: NavSatFix) -> None:
+        with self._node.edge("fix"):
+            if not self._node.is_active:
+                return
+            fix = Fix.from_message(message, self._stamp_of(message, "fix"))
+            self._flight.gnss.add_fix(fix)
+            if fix.status >= 0:
+                self._flight.sensors.add(AltitudeReading(fix.stamp_ns, fix.altitude))
+            self._flight.recorder.offer_fix(fix, bytes(serialize_message(message)))
+
+    def _on_reading(self, reading: Reading, message_type: str, message: Any) -> None:
+        with self._node.edge("reading"):
+            if not self._node.is_active:
+                return
+            recorder, between = self._flight.recorder, self._flight.between
+            self._flight.sensors.add(reading)
+            if between is not None and isinstance(reading, OdometryReading):
+                between.add(reading)
+            data = bytes(serialize_message(message)) if recorder.is_recording else b""
+            recorder.offer_reading(reading, message_type, data)
+
+    def _on_initial_pose(self, message: PoseWithCovarianceStamped) -> None:
+        with self._node.edge("initialpose"):
+            if not self._node.is_active:
+                return
+            logger = self._node.get_logger()
+            try:
+                stated = messages.initial_pose_of(message, self._flight.settings.map_frame_id)
+                self._flight.answering.initialize(*stated)
+                self._flight.forget_position()
+                logger.info("the operator says where the drone is; the views decide")
+            except AerialVprError as error:
+                logger.error(f"initialpose is not used: {error}")
+
+    def _stamp_of(self, message: Any, stream: str) -> int:
+        """The stamp in nanoseconds, or the time now if the driver set none; notices when time runs backwards."""
+        stamp_ns = stamp_of(message) or self._node.get_clock().now().nanoseconds
+        newest_ns = self._newest_ns[stream]
+        self._newest_ns[stream] = stamp_ns if stamp_ns < newest_ns - JUMP_NS else max(stamp_ns, newest_ns)
+        if stamp_ns < newest_ns - JUMP_NS:
+            self._node.get_logger().warning(f"time of {stream} went back", throttle_duration_sec=5.0)
+            self._begin_again()
+        return stamp_ns
+
+    def _begin_again(self) -> None:
+        """Time ran backwards: what was heard before belongs to another flight."""
+        flight = self._flight
+        self._counters.add_time_jump()
+        flight.forget_position()
+        flight.gnss.reset()
+        if flight.recorder.is_recording:
+            flight.recorder.stop()
+            flight.recorder.start()
