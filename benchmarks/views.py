@@ -21,6 +21,7 @@ from tracking import MAP, MAP_DATE, fly
 
 from aerial_vpr_cl.evaluation.flight_score import FlightAnswers, score
 from aerial_vpr_cl.evaluation.store_evaluation import follow
+from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import build_map
 from aerial_vpr_cl.learning.base_training import train_base
 from aerial_vpr_cl.learning.base_training_settings import BaseTrainingSettings
@@ -37,6 +38,12 @@ PERFECT = InstrumentSettings(
 )
 CASES = {
     "exact": PERFECT,
+    "heading σ 3°": replace(PERFECT, heading_noise_deg=3.0),
+    "heading σ 10°": replace(PERFECT, heading_noise_deg=10.0),
+    "height σ 5 %": replace(PERFECT, height_noise=0.05),
+    "height σ 15 %": replace(PERFECT, height_noise=0.15),
+    "tilt σ 3°": replace(PERFECT, tilt_noise_deg=3.0),
+    "tilt σ 8°": replace(PERFECT, tilt_noise_deg=8.0),
     "heading σ 3° and bias, height σ 5 %, tilt σ 3°": InstrumentSettings(),
     "heading σ 10° and bias, height σ 15 %, tilt σ 8°": InstrumentSettings(
         heading_noise_deg=10.0, height_noise=0.15, tilt_noise_deg=8.0
@@ -53,18 +60,25 @@ def without_heading(flight: Flight) -> Flight:
     return replace(flight, frames=tuple(frames))
 
 
-def measure(kind: str, folder: Path, steps: int, seed: int) -> dict[str, object]:
+def train(kind: str, folder: Path, store: Path, steps: int, seed: int) -> float:
+    """Train a network for one kind of view into a store, unless it is there; the seconds it took."""
+    build_map(folder / MAP_DATE, store, replace(MAP, view=kind), bands=[1, 2, 3])
+    if GenerationStore.create(store).numbers():
+        return float("nan")
+    settings = BaseTrainingSettings(
+        backbone="tf_efficientnet_lite0", max_steps=steps, good_recall=2.0, patience=1000, seed=seed
+    )
+    start = time.monotonic()
+    train_base(store, settings, ProgressBar())
+    return time.monotonic() - start
+
+
+def measure(kind: str, folder: Path, store: Path | None, steps: int, seed: int) -> dict[str, object]:
     """Train one network and answer all frames of all cases with it."""
     scenario = load_scenario(SCENARIO, raster=folder)
     with tempfile.TemporaryDirectory() as scratch:
-        store = Path(scratch) / "store"
-        build_map(folder / MAP_DATE, store, replace(MAP, view=kind), bands=[1, 2, 3])
-        settings = BaseTrainingSettings(
-            backbone="tf_efficientnet_lite0", max_steps=steps, good_recall=2.0, patience=1000, seed=seed
-        )
-        start = time.monotonic()
-        train_base(store, settings, ProgressBar())
-        seconds = time.monotonic() - start
+        store = store or Path(scratch) / "store"
+        seconds = train(kind, folder, store, steps, seed)
         network = SingleFrames(Localizer.open(store), LocalizerSettings(min_confidence=0.0))
         cases = CASES if kind == "north_up" else {"as it comes": InstrumentSettings()}
         figures = {}
@@ -119,13 +133,14 @@ def main() -> None:
     parser.add_argument("--kind", choices=("as_seen", "north_up"), default="north_up")
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--store", type=Path, help="keep the trained network here, or take the one that is here")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--table", type=Path, nargs="+")
     args = parser.parse_args()
     if args.table:
         print(table([json.loads(path.read_text()) for path in args.table]))
         return
-    result = measure(args.kind, args.folder, args.steps, args.seed)
+    result = measure(args.kind, args.folder, args.store, args.steps, args.seed)
     text = json.dumps({**result, "map": asdict(MAP)}, indent=1)
     print(text)
     if args.out:

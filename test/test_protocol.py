@@ -127,6 +127,19 @@ def test_a_record_says_what_drones_would_have_been_told(course, trunk):
         assert set(held_out["coverage"]) == {"50", "90", "95"}
 
 
+def test_a_record_says_how_often_registration_would_have_been_sent_to_the_right_cell(course, trunk):
+    trajectory, _, buffer = fly_course(course, Run("ft", "forward", 0, 0), course.sequence[:1], trunk)
+    answers = trajectory.answers[0]
+    proposed = record_of(trajectory, course, buffer, threshold_m=300.0, digest="")["proposed"]["base"]["held_out"]
+    named = [
+        first == observation.label
+        for mission in course.held_out
+        for first, observation in zip(answers[mission.name].classes, mission.test)
+    ]
+    assert proposed["1"] == pytest.approx(np.mean(named))
+    assert proposed["1"] <= proposed["5"] <= proposed["20"] <= 1.0
+
+
 def test_a_bag_is_gone_through_at_most_twice(work, course, monkeypatch):
     passes = []
     real = bag_reader.read_file

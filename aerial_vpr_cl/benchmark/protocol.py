@@ -79,6 +79,7 @@ class Answers:
 
     classes: NDArray[np.int64]  # (n,) predicted cells, sure or not: the paper counts them all
     errors_m: NDArray[np.float64]  # (n,) from their centres to the true positions
+    ranks: NDArray[np.int64]  # (n,) place of the cell that the frame was taken over, 1 if it was named first
     flown: FlightAnswers  # what a drone would have been told: positions with covariance, or refusals
 
 
@@ -102,7 +103,9 @@ def answer(network: Network, mission: FlownMission, trunk: TrunkOutputs) -> Answ
         covariances=np.array(spread).reshape(-1, 2, 2),
         reasons=tuple(one.reason if isinstance(one, Rejection) else "" for one in told),
     )
-    return Answers(found, distance_errors(network.grid.centres[found], mission.positions), flown)
+    right = scores[np.arange(len(scores)), [observation.label for observation in mission.test]]
+    ranks = 1 + (scores > right[:, None]).sum(axis=1)
+    return Answers(found, distance_errors(network.grid.centres[found], mission.positions), ranks, flown)
 
 
 @dataclass(eq=False)

@@ -12,6 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from aerial_vpr_cl.benchmark.protocol import Answers, Course, FlownMission, Trajectory, errors_of
 from aerial_vpr_cl.benchmark.settings import Run
 from aerial_vpr_cl.errors import SettingsError
@@ -23,6 +25,7 @@ from aerial_vpr_cl.memory.buffer import ReplayBuffer
 
 FORMAT = 1
 THRESHOLDS_M = (50.0, 100.0, 200.0, 300.0)
+PROPOSALS = (1, 5, 20)
 
 Record = dict[str, Any]
 Records = Mapping[Run, Record]
@@ -63,6 +66,10 @@ def record_of(
         },
         "told": {
             moment: {"sequence": _told(answers, names), "held_out": _told(answers, held_out)}
+            for moment, answers in (("base", trajectory.answers[0]), ("final", final))
+        },
+        "proposed": {
+            moment: {"sequence": _proposed(answers, names), "held_out": _proposed(answers, held_out)}
             for moment, answers in (("base", trajectory.answers[0]), ("final", final))
         },
         "base": _by_frame(trajectory.answers[0]),
@@ -125,6 +132,12 @@ def _told(answers: dict[str, Answers], names: tuple[str, ...]) -> dict[str, Any]
     """What drones would have been told on these missions: how much, how near, how honest, and why not."""
     flown = [answers[name].flown for name in names]
     return score(flown).to_dict() if flown else {}
+
+
+def _proposed(answers: dict[str, Answers], names: tuple[str, ...]) -> dict[str, float]:
+    """Share of the frames whose own cell is among the first so many: where registration would have to look."""
+    ranks = np.concatenate([np.empty(0), *[answers[name].ranks for name in names]])
+    return {str(count): float((ranks <= count).mean()) if len(ranks) else math.nan for count in PROPOSALS}
 
 
 def _by_frame(answers: dict[str, Answers]) -> dict[str, Any]:

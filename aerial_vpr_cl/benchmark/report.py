@@ -16,7 +16,7 @@ from aerial_vpr_cl.benchmark.cost_tables import (
     query_figures,
 )
 from aerial_vpr_cl.benchmark.figures import draw_figures
-from aerial_vpr_cl.benchmark.records import Record, Records, by_method
+from aerial_vpr_cl.benchmark.records import PROPOSALS, Record, Records, by_method
 from aerial_vpr_cl.benchmark.settings import Benchmark, Study
 from aerial_vpr_cl.evaluation.metrics import mean_std, old_final, over_seeds
 from aerial_vpr_cl.evaluation.tables import (
@@ -47,6 +47,11 @@ RETRIEVAL_COLUMNS = (
     Column("median_m", "Median", "lower", "m"),
     Column("megabytes", "Memory", "lower", "MB"),
     Column("search_ms", "Search", "lower", "ms", 3),
+)
+PROPOSAL_COLUMNS = tuple(
+    Column(f"{part}.{count}", f"top {count}", group=words)
+    for part, words in (("sequence", "Sequence"), ("held_out", "Held out"))
+    for count in PROPOSALS
 )
 ALTITUDE_COLUMNS = (
     Column("faa", "FAA", digits=3),
@@ -126,6 +131,15 @@ def tables_of(study: Study, records: Records) -> dict[str, Table]:
                 _panels(study, records, lambda record, part=part: _by_sensor(record["localization"][part])),  # type: ignore[misc]
                 f"{title}by sensor, {words}",
             )
+    if all("proposed" in record for record in records.values()):
+        found["proposals"] = Table(
+            PROPOSAL_COLUMNS,
+            [
+                _base_proposals(records),
+                *_panels(study, records, lambda record: _proposals(record, "final"), "After all missions"),
+            ],
+            f"{title}frames whose own cell is among the first the network names",
+        )
     if len(study.orders) > 1:
         found |= _order_tables(study, records, title)
     if panels := _retrieval_panels(records):
@@ -210,6 +224,15 @@ def _base_panel(records: Records) -> Panel:
     limit = f"{record['threshold_m']:g}"
     figures = {"faa": np.mean(record["matrix"][limit][0]), "c1": record["held_out_recall"][limit][0]}
     return Panel({"Base model": {key: mean_std([value]) for key, value in figures.items()}}, "Before the first mission")
+
+
+def _base_proposals(records: Records) -> Panel:
+    figures = _proposals(next(iter(records.values())), "base")
+    return Panel({"Base model": {key: mean_std([value]) for key, value in figures.items()}}, "Before the first mission")
+
+
+def _proposals(record: Record, moment: str) -> dict[str, float]:
+    return {f"{part}.{count}": share for part, own in record["proposed"][moment].items() for count, share in own.items()}
 
 
 def _retrieval_panels(records: Records) -> list[Panel]:
