@@ -177,7 +177,7 @@ def test_memories_are_those_of_the_papers_component_table():
         "dbs_hybrid": (True, "dbs_hybrid"),
     }
     stored = {name: (method_of(name).stores_logits, method_of(name).stores_features) for name in METHODS}
-    assert stored.pop("derpp") == (True, False) and stored.pop("udil") == (True, True)
+    assert stored.pop("derpp") == stored.pop("anchored") == (True, False) and stored.pop("udil") == (True, True)
     assert set(stored.values()) == {(False, False)}
 
 
@@ -238,6 +238,33 @@ def test_derpp_is_plain_where_the_network_still_answers_as_stored_or_nothing_was
         replayed = [observation(entry.label, logits=values) for entry, values in zip(batch.replayed, logits)]
         same = Batch(batch.group, batch.trunk, batch.labels, batch.source, replayed)
         assert float(method_of("derpp").loss(network, same)) == pytest.approx(plain, rel=1e-5)
+
+
+def test_anchored_replay_has_the_losses_of_dbs_hybrid_and_those_of_derpp_if_asked(network):
+    batch = mixed_batch()
+    plain = float(method_of("dbs_hybrid").loss(network, batch))
+    assert float(method_of("anchored").loss(network, batch)) == pytest.approx(plain, rel=1e-6)
+    held = float(method_of("derpp").loss(network, batch)) - slow_ces(network, batch).mean()
+    asked = float(method_of("anchored+logit_weight=0.5").loss(network, batch))
+    assert asked == pytest.approx(plain + held, rel=1e-5)
+
+
+@pytest.mark.parametrize("anchor", [0.0, 0.25, 1.0])
+def test_anchored_replay_ends_between_the_mean_of_its_steps_and_where_it_began(network, anchor):
+    method = method_of(f"anchored+anchor={anchor}")
+    begin(method, network)
+    before = [parameter.detach().clone() for parameter in network.parameters()]
+    for step in range(1, 4):
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter += step
+        method.after_step(network, step)
+    method.end_learning(network)
+    # Steps lead to before + 1, + 3 and + 6; a step counts by the fourth power of its number, nearly.
+    moved = [float((now - then).mean()) for now, then in zip(network.parameters(), before) if now.requires_grad]
+    mean = moved[0] / (1 - anchor) if anchor < 1 else 0.0
+    assert moved == pytest.approx([moved[0]] * len(moved), abs=1e-4)
+    assert 3.0 < mean < 6.0 if anchor < 1 else moved[0] == pytest.approx(0.0, abs=1e-5)
 
 
 def test_icarl_distils_all_heads_on_the_whole_batch(network, changed):

@@ -96,9 +96,11 @@ def learn(
                     optimisers.step_tail(second)
                 epochs[-1].append(float(loss.detach()))
                 done += 1
+                method.after_step(network, done)
                 progress("learn", done, len(plan), loss=epochs[-1][-1])
             optimisers.end_head_epoch(epoch[0].group, float(np.mean(epochs[-1])))
         optimisers.end_cycle(float(np.mean([loss for losses in epochs[cycle_start:] for loss in losses])))
+    method.end_learning(network)
     network.eval()
     return LearnReport(len(plan), tuple(float(np.mean(losses)) for losses in epochs))
 

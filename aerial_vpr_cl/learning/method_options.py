@@ -55,6 +55,14 @@ class HybridOptions(MemoryOptions):
 
 
 @dataclass(frozen=True)
+class AnchoredOptions(HybridOptions):
+    """Of anchored replay."""
+
+    anchor: float = setting(0.5, "share of the weights before a mission in those after it", low=0.0, high=1.0)
+    logit_weight: float = setting(0.0, "weight of the squared distance to stored logits, as in DER++", low=0.0)
+
+
+@dataclass(frozen=True)
 class LwfOptions(MethodOptions):
     """Of DIL-LwF."""
 
@@ -102,6 +110,7 @@ OPTIONS: dict[str, type[MethodOptions]] = {
     "derpp": DerppOptions,
     "icarl": IcarlOptions,
     "udil": UdilOptions,
+    "anchored": AnchoredOptions,
     **dict.fromkeys(STRATEGIES, MemoryOptions),
     **dict.fromkeys(("dbs", "global_dbs", "round_robin_dbs"), DiversityOptions),
     **dict.fromkeys(("dbs_hybrid", "lbs_hybrid"), HybridOptions),

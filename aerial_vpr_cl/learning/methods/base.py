@@ -73,6 +73,12 @@ class Method:
         """A second scalar, minimised by a step of the tail alone after the first; None makes no such step."""
         return None
 
+    def after_step(self, network: Network, step: int) -> None:
+        """Called after every step with its number, from 1."""
+
+    def end_learning(self, network: Network) -> None:
+        """Called once after the last step, before the network is measured and selected with."""
+
     def state(self) -> dict[str, Tensor]:
         """What a method learns beside the network and takes along to the next mission, by name."""
         return {}

@@ -27,9 +27,14 @@ class DarkExperienceReplay(Method):
     def loss(self, network: Network, batch: Batch) -> Tensor:
         features = network.features_of_trunk(batch.trunk)
         loss = network.heads.cross_entropy(features, batch.labels, batch.group).mean()
-        rows, old_logits = stored(batch.replayed, "logits", features.device)
-        if not len(rows):
-            return loss
-        logits = network.heads.logits(features[batch.of(REPLAY)][rows], batch.group)
-        to_paper = PAPER_RECIPE.scale / network.heads.scale
-        return loss + self.options.logit_weight * to_paper**2 * F.mse_loss(logits, old_logits)
+        return loss + self.options.logit_weight * logit_distance(network, batch, features)
+
+
+def logit_distance(network: Network, batch: Batch, features: Tensor) -> Tensor:
+    """Mean squared distance of replayed logits to the stored ones, at the paper's s; 0 where none are stored."""
+    rows, old_logits = stored(batch.replayed, "logits", features.device)
+    if not len(rows):
+        return features.new_zeros(())
+    logits = network.heads.logits(features[batch.of(REPLAY)][rows], batch.group)
+    to_paper = PAPER_RECIPE.scale / network.heads.scale
+    return to_paper**2 * F.mse_loss(logits, old_logits)

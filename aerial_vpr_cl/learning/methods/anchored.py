@@ -1,0 +1,53 @@
+"""Anchored replay: DBS-Hybrid's memory with steadier weights. Not in the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from aerial_vpr_cl.learning.method_options import AnchoredOptions
+from aerial_vpr_cl.learning.methods.base import Batch, Method
+from aerial_vpr_cl.learning.methods.derpp import logit_distance
+from aerial_vpr_cl.learning.weight_mean import WeightMean
+from aerial_vpr_cl.memory.buffer import Observation
+from aerial_vpr_cl.model.network import Network
+
+
+class AnchoredReplay(Method):
+    """DBS-Hybrid whose weights are the mean over a mission's steps, drawn back towards those before the mission.
+
+    A mission flies over a few cells in one look. What it changes for the rest of the map is mostly noise of the steps,
+    which the mean takes out, and drift, which the anchor holds back.
+    """
+
+    name = "anchored"
+    strategy = "dbs_hybrid"
+    stores_logits = True
+    options: AnchoredOptions
+
+    def begin_learning(
+        self, network: Network, current: Sequence[Observation], replay: Sequence[Observation], tail_rate: float
+    ) -> None:
+        self._mean = WeightMean(network)
+        self._before = [parameter.detach().clone() for parameter, _ in self._pairs(network)]
+
+    def loss(self, network: Network, batch: Batch) -> Tensor:
+        features = network.features_of_trunk(batch.trunk)
+        loss = self.classification_loss(network, batch, features)
+        if not self.options.logit_weight:
+            return loss
+        return loss + self.options.logit_weight * logit_distance(network, batch, features)
+
+    def after_step(self, network: Network, step: int) -> None:
+        self._mean.add(step)
+
+    @torch.no_grad()
+    def end_learning(self, network: Network) -> None:
+        for (parameter, mean), before in zip(self._pairs(network), self._before):
+            parameter.copy_(mean.lerp(before, self.options.anchor))
+
+    def _pairs(self, network: Network) -> list[tuple[Tensor, Tensor]]:
+        pairs = zip(network.parameters(), self._mean.network.parameters())
+        return [(parameter, mean) for parameter, mean in pairs if parameter.requires_grad]
