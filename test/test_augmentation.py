@@ -15,10 +15,13 @@ from aerial_vpr_cl.learning.augmentation import (
     PHOTOMETRIC,
     STYLE,
     Augmentation,
+    as_bright_as,
     augment,
     bend_tones,
     change_look,
     convolve,
+    fold_tones,
+    lay_fields,
     random_crop,
     shade,
 )
@@ -73,6 +76,37 @@ def test_a_tone_curve_keeps_the_order_of_brightness_from_black_to_white(seed):
     assert not np.ptp(alike, axis=2).any() and np.ptp(curves, axis=2).any()
 
 
+@given(seeds, st.booleans())
+def test_a_folded_curve_gives_ground_of_one_tone_one_tone_and_may_turn_the_order_round(seed, alike):
+    ramp = np.repeat(np.arange(40, 200, dtype=np.float32)[:, None, None], 3, axis=2)
+    twice = np.concatenate([ramp, ramp[::-1]])
+    folded = fold_tones(twice, np.random.default_rng(seed), alike=alike)
+    assert np.array_equal(folded, folded[::-1]) and folded.min() >= 0 and folded.max() <= 255
+    assert bool(np.ptp(folded, axis=2).any()) != alike
+
+
+def test_folded_curves_are_not_all_rising():
+    ramp = np.repeat(np.arange(256, dtype=np.float32)[:, None, None], 3, axis=2)
+    curves = [fold_tones(ramp, np.random.default_rng(seed), alike=True)[:, 0, 0] for seed in range(20)]
+    assert np.mean([(np.diff(curve) < 0).any() and (np.diff(curve) > 0).any() for curve in curves]) > 0.8
+
+
+@given(seeds)
+def test_new_fields_have_straight_borders_and_one_brightness_each(seed):
+    flat = np.full((48, 48, 3), 100.0, np.float32)
+    fields = lay_fields(flat, np.random.default_rng(seed), 0.15)
+    assert len(np.unique(fields)) <= 11  # four lines cut a square into eleven parts at most
+    assert not np.ptp(fields, axis=2).any()
+
+
+@given(seeds)
+def test_differences_of_channels_come_out_as_bright_as_the_view(seed):
+    values = np.random.default_rng(seed).normal(-900.0, 300.0, (40, 40, 3)).astype(np.float32)
+    found = as_bright_as(IMAGE, values)
+    assert found.mean() == pytest.approx(IMAGE.mean(), rel=0.01)
+    assert found.std() == pytest.approx(IMAGE.std(), rel=0.05)
+
+
 def test_inversion_exchanges_bright_and_dark():
     how = Augmentation(invert=1.0)
     view = change_look(IMAGE, np.random.default_rng(0), how).astype(int)
@@ -107,9 +141,10 @@ def test_the_ground_stays_where_it_is_under_every_look():
     ground = cv2.GaussianBlur(np.random.default_rng(5).normal(size=(64, 64)), (0, 0), 4)
     ground = np.repeat(cv2.normalize(ground, None, 60, 190, cv2.NORM_MINMAX)[:, :, None], 3, axis=2).astype(np.uint8)
     edges = np.abs(cv2.Laplacian(ground[:, :, 0], cv2.CV_32F, ksize=5))
+    gentle = replace(STYLE, brightness=0.0, signed=0.0, fold=0.0, patchwork=0.0, texture=0.7)
     alike = []
     for seed in range(40):
-        view = change_look(ground, np.random.default_rng(seed), replace(STYLE, brightness=0.0))
+        view = change_look(ground, np.random.default_rng(seed), gentle)
         seen = np.abs(cv2.Laplacian(view[:, :, 0], cv2.CV_32F, ksize=5))
         alike.append(np.corrcoef(edges.ravel(), seen.ravel())[0, 1])
     assert np.median(alike) > 0.3
@@ -126,7 +161,8 @@ def test_the_small_backbone_is_shown_other_styles_where_north_is_up_unless_told_
     north_up, lite = ViewKind("north_up", 5.0, 0.05), "tf_efficientnet_lite0"
     assert recipe_of(lite).augmentation == PHOTOMETRIC
     assert recipe_of(lite, north_up).augmentation == STYLE.uncropped()
-    assert recipe_of(lite, north_up).mission_augmentation.tone == 0.0
+    # Missions, too: else each would teach the network to expect less change.
+    assert recipe_of(lite, north_up).mission_augmentation.fold == STYLE.fold
     settings = BaseTrainingSettings(backbone=lite, weights="random", input_size=32, augmentation="photometric")
     _, told = build_network(grid, settings, view=north_up)
     assert told.augmentation == PHOTOMETRIC.uncropped()

@@ -4,18 +4,19 @@ import numpy as np
 import pytest
 from store_support import make_map
 
-from aerial_vpr_cl.geo.view_kind import ViewKind
+from aerial_vpr_cl.geo.view_kind import PAPER_VIEW, ViewKind
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.knowledge import network_of
 from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.learning.augmentation import PAPER, augment
-from aerial_vpr_cl.learning.base_training import train_base
+from aerial_vpr_cl.learning.base_training import judged_views, train_base
 from aerial_vpr_cl.learning.base_training_settings import BaseTrainingSettings
 from aerial_vpr_cl.learning.recipes import PAPER_RECIPE, recipe_of
-from aerial_vpr_cl.learning.satellite_batches import SatelliteBatches, held_out_views, north_up_draws
+from aerial_vpr_cl.learning.satellite_batches import LabelledViews, SatelliteBatches, held_out_views, north_up_draws
 from aerial_vpr_cl.satellite.exemplars import ExemplarMemory
 
 LITE = "tf_efficientnet_lite0"
+PAPER_NET = "vit_base_patch14_dinov2"
 EXACT = ViewKind(heading_sigma_deg=0.0, zoom_sigma=0.0)
 
 
@@ -67,7 +68,7 @@ def test_a_north_up_recipe_neither_crops_nor_turns_by_quarters():
 def test_stored_views_are_turned_and_zoomed_a_little_about_their_middle():
     rows, columns = np.indices((64, 64)) - 31.5
     disc = np.repeat((np.hypot(rows, columns) < 16)[..., None] * np.uint8(255), 3, axis=2)
-    how = recipe_of("vit_base_patch14_dinov2", ViewKind()).mission_augmentation
+    how = recipe_of(PAPER_NET, ViewKind()).mission_augmentation
     shares = []
     for seed in range(200):
         view = augment(disc, 64, np.random.default_rng(seed), how)[..., 0] > 127
@@ -87,3 +88,16 @@ def test_the_kind_of_view_goes_from_the_map_into_network_and_exemplars(store):
     assert generation is not None and network.settings.view == folder.settings.view_kind == ViewKind()
     exemplars = ExemplarMemory.load(folder.path / "exemplars.h5", folder.grid.hash)
     assert not exemplars.angles_deg.any()
+
+
+def test_training_north_up_is_judged_by_looks_that_the_map_does_not_have():
+    images = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3), np.uint8)
+    held_out = LabelledViews(images, np.zeros(4, np.int64), np.zeros((4, 2)))
+    for backbone, view, changed in (
+        (LITE, ViewKind(), True),
+        (LITE, PAPER_VIEW, False),
+        (PAPER_NET, ViewKind(), False),
+    ):
+        judged = judged_views(held_out, recipe_of(backbone, view), seed=1)
+        assert judged.shape == images.shape
+        assert np.array_equal(judged, images) != changed

@@ -232,7 +232,9 @@ def _base_proposals(records: Records) -> Panel:
 
 
 def _proposals(record: Record, moment: str) -> dict[str, float]:
-    return {f"{part}.{count}": share for part, own in record["proposed"][moment].items() for count, share in own.items()}
+    return {
+        f"{part}.{count}": share for part, own in record["proposed"][moment].items() for count, share in own.items()
+    }
 
 
 def _retrieval_panels(records: Records) -> list[Panel]:

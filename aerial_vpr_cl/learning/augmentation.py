@@ -18,6 +18,8 @@ TONE_SEGMENTS = 5
 SHADES = 4
 """Shading is drawn at so many places a side and is smooth between them."""
 KERNEL_PX = (3, 5)
+BORDERS = 4
+"""Most borders between fields that are laid over a view."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +31,13 @@ class Augmentation:
     turn_sigma_deg: float = 0.0  # of a small turn about the middle, as an unsure heading makes it
     zoom_sigma: float = 0.0  # of the logarithm of a small change of scale
     mixing: float = 0.0  # largest share of a random mixture of all channels in each
+    signed: float = 0.0  # probability that channels are differences of each other as well as sums
     texture: float = 0.0  # largest weight of random neighbours beside the pixel itself (random convolution)
     colour: float = 0.0  # factor of each channel within 1 ± colour
     grey: float = 0.0  # probability that the view loses its colour
     tone: float = 0.0  # bend of a random tone curve: deviation of the logarithm of its slopes
+    fold: float = 0.0  # probability that the tone curve goes up and down, as crops and seasons change places
+    patchwork: float = 0.0  # largest deviation of the brightness of fields that the map does not have
     invert: float = 0.0  # probability that bright and dark change places, as they often do in infrared
     shading: float = 0.0  # smooth change of brightness over the view: largest deviation of its logarithm
     contrast: float = 0.0  # factor within 1 ± contrast
@@ -41,8 +46,8 @@ class Augmentation:
     @property
     def changes_look(self) -> bool:
         """Whether more than the crop is random."""
-        looks = (self.mixing, self.texture, self.colour, self.grey, self.tone, self.invert, self.shading)
-        return any((*looks, self.contrast, self.brightness))
+        looks = (self.mixing, self.signed, self.texture, self.colour, self.grey, self.tone, self.fold, self.patchwork)
+        return any((*looks, self.invert, self.shading, self.contrast, self.brightness))
 
     def uncropped(self) -> Augmentation:
         """The same of whole images."""
@@ -53,10 +58,13 @@ PAPER = Augmentation()
 PHOTOMETRIC = Augmentation(brightness=0.2, contrast=0.5, colour=0.3, grey=0.3)
 STYLE = Augmentation(
     mixing=1.0,
-    texture=0.7,
+    signed=0.5,
+    texture=1.5,
     colour=0.3,
     grey=0.3,
     tone=0.7,
+    fold=0.5,
+    patchwork=0.15,
     invert=0.25,
     shading=0.3,
     contrast=0.5,
@@ -82,8 +90,15 @@ def change_look(view: Image, rng: np.random.Generator, how: Augmentation) -> Ima
     values = view.astype(np.float32)
     if how.mixing or how.colour or how.grey:
         values = np.asarray(cv2.transform(values, channels), np.float32)
+    if how.signed:
+        values = as_bright_as(view, values)
     values = convolve(values, rng, how.texture)
-    values = bend_tones(values, rng, how.tone, alike=bool((channels == channels[0]).all()))
+    alike = bool((channels == channels[0]).all())
+    if how.fold and rng.random() < how.fold:
+        values = fold_tones(values, rng, alike=alike)
+    else:
+        values = bend_tones(values, rng, how.tone, alike=alike)
+    values = lay_fields(values, rng, how.patchwork)
     factor = rng.uniform(1 - how.contrast, 1 + how.contrast) * (-1 if rng.random() < how.invert else 1)
     mean = float(values.mean())
     middle = mean if factor > 0 else 255.0 - mean
@@ -96,6 +111,8 @@ def random_channels(rng: np.random.Generator, how: Augmentation) -> Pixels:
     """(3, 3) what each new channel takes of red, green and blue: some of its own, some of a mixture, tinted or grey."""
     share = rng.uniform(0, how.mixing)
     matrix = (1 - share) * np.eye(3) + share * rng.dirichlet(np.ones(3), 3)
+    if how.signed and rng.random() < how.signed:
+        matrix = rng.normal(size=(3, 3))
     matrix *= rng.uniform(1 - how.colour, 1 + how.colour, (3, 1))
     if rng.random() < how.grey:
         matrix[:] = matrix.mean(axis=0)
@@ -120,10 +137,42 @@ def bend_tones(values: Pixels, rng: np.random.Generator, bend: float, *, alike: 
     slopes = rng.normal(scale=bend, size=TONE_SEGMENTS) + rng.normal(scale=bend / 2, size=(3, TONE_SEGMENTS))
     rises = np.exp(slopes[[0, 0, 0]] if alike else slopes)
     knots = np.concatenate([np.zeros((3, 1)), np.cumsum(rises, axis=1)], axis=1)
-    places = np.linspace(0, 255, TONE_SEGMENTS + 1)
-    curves = np.stack([np.interp(np.arange(256), places, 255 * own / own[-1]) for own in knots], axis=1)
+    return through_curves(values, np.linspace(0, 255, TONE_SEGMENTS + 1), 255 * knots / knots[:, -1:])
+
+
+def as_bright_as(view: Image, values: Pixels) -> Pixels:
+    """Values of any range with mean and contrast of the view, each channel by itself."""
+    mean, spread = values.mean(axis=(0, 1)), values.std(axis=(0, 1)) + 1.0
+    factor, target = float(view.std()) / spread, float(view.mean())
+    return np.asarray((values - mean) * factor + target, np.float32)
+
+
+def fold_tones(values: Pixels, rng: np.random.Generator, *, alike: bool) -> Pixels:
+    """Any curve over the tones that the view has, for each channel or one for all: bright may become dark and back."""
+    low, high = np.percentile(values, (2, 98))
+    places = np.linspace(low, max(high, low + 1.0), TONE_SEGMENTS + 1)
+    heights = rng.uniform(0, 255, (1 if alike else 3, TONE_SEGMENTS + 1))
+    return through_curves(values, places, np.broadcast_to(heights, (3, TONE_SEGMENTS + 1)))
+
+
+def through_curves(values: Pixels, places: NDArray[np.float64], heights: NDArray[np.float64]) -> Pixels:
+    """Every channel through its own curve, given by (3, k) heights at k tones and straight between them."""
+    curves = np.stack([np.interp(np.arange(256), places, own) for own in heights], axis=1)
     levels = np.clip(values, 0, 255).astype(np.uint8)
     return np.asarray(cv2.LUT(levels, curves[None].astype(np.float32)), np.float32)
+
+
+def lay_fields(values: Pixels, rng: np.random.Generator, depth: float) -> Pixels:
+    """Some straight borders, and another brightness on every side of them: fields that change from year to year."""
+    if not depth:
+        return values
+    rows, columns = np.mgrid[0 : values.shape[0], 0 : values.shape[1]] / max(values.shape[:2]) - 0.5
+    label = np.zeros(values.shape[:2], np.int64)
+    for line in range(int(rng.integers(0, BORDERS + 1))):
+        angle, offset = rng.uniform(0, np.pi), rng.uniform(-0.5, 0.5)
+        label |= (rows * np.sin(angle) + columns * np.cos(angle) > offset).astype(np.int64) << line
+    steps = 255.0 * rng.normal(scale=rng.uniform(0, depth), size=2**BORDERS)
+    return values + steps[label].astype(np.float32)[:, :, None]
 
 
 def shade(values: Pixels, rng: np.random.Generator, depth: float) -> Pixels:

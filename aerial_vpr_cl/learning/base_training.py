@@ -126,6 +126,7 @@ def _train(
     batch = settings.batch or recipe.batch
     batches = SatelliteBatches(folder, recipe, network.input_size, batch, settings.seed)
     held_out = held_out_views(folder, network.input_size, settings.held_out, settings.seed)
+    judged = judged_views(held_out, recipe, settings.seed)
     rates = settings.tail_rate or recipe.tail_rate, settings.head_rate or recipe.head_rate
     optimisers = Optimisers(network, *rates, patience=settings.plateau_cycles)
     way = {name: value for name, value in asdict(settings).items() if name not in WHEN_TO_STOP}
@@ -159,7 +160,7 @@ def _train(
             cycle_loss = float(np.mean([value for values in losses.values() for value in values]))
             losses.clear()
             optimisers.end_cycle(cycle_loss)
-            scores = scores_of(mean.network, held_out.images) if rank == 0 else None
+            scores = scores_of(mean.network, judged) if rank == 0 else None
             measured = 0.0 if scores is None else recall_near(folder.grid, scores, held_out.positions)
             recall = from_first_process(measured, world)
             state.note(step + 1, recall, cycle_loss)
@@ -168,6 +169,15 @@ def _train(
                 failpoint("train.saved")
     progress("train", settings.max_steps, settings.max_steps, recall=state.best_recall)
     return mean.network, held_out
+
+
+def judged_views(held_out: LabelledViews, recipe: Recipe, seed: int) -> NDArray[np.uint8]:
+    """Views by which training is ended: north up in other looks, as its own date is known long before any other.
+
+    As seen they stay as they are: that is how the paper's tables were made.
+    """
+    changed = recipe.view.is_north_up and recipe.augmentation.changes_look
+    return in_other_looks(held_out.images, seed) if changed else held_out.images
 
 
 def _reader(

@@ -38,14 +38,16 @@ class BaseTrainingSettings:
     augmentation: str | None = setting(
         None,
         "how much the look of patches is changed: not (crop), brightness and colour (photometric), or also tones, "
-        "channels, texture and shading (style); unset: the recipe",
+        "channels, texture, fields and shading (style); unset: the recipe",
         choices=tuple(AUGMENTATIONS),
     )
     plateau_cycles: int = setting(1, "cycles without a lower loss that are borne before a rate is halved", low=0)
     epoch_steps: int = setting(10, "steps of an epoch; each epoch trains one group", low=1)
     max_steps: int = setting(1000, "most steps; training stops earlier when it no longer improves", low=1)
     patience: int = setting(4, "cycles over all groups without better recall or loss after which training stops", low=1)
-    good_recall: float = setting(0.995, "recall on held-out views that is enough to stop; 2: never", low=0.0, high=2.0)
+    good_recall: float = setting(
+        0.995, "recall on held-out views (north up: in other looks) that is enough to stop; 2: never", low=0.0, high=2.0
+    )
     held_out: int = setting(384, "held-out views on which recall and temperature are measured", low=16)
     exemplars: int = setting(12, "satellite exemplars a cell", low=1)
     exemplar_candidates: int = setting(24, "patches a cell among which herding chooses; 0: all", low=0)
