@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, default=Path("runs/demo"), help="where everything goes (default: runs/demo)"
     )
     parser.add_argument("--scenario", type=Path, help="sorties to fly (default: the package's own)")
-    parser.add_argument("--max-steps", type=int, help="most steps of base training (default: as trained for real)")
+    parser.add_argument("--max-steps", type=int, default=240, help="most steps of base training (default: %(default)s)")
     parser.add_argument("--cycles", type=int, help="passes over a mission when learning (default: as for real)")
 
 
@@ -59,7 +59,7 @@ class Story:
 
     out: Path
     scenario: Path
-    max_steps: int | None = None
+    max_steps: int = 240
     cycles: int | None = None
     flights: dict[str, Path] = field(default_factory=dict)  # sortie → bag with the node's answers
     alone: dict[str, float] = field(default_factory=dict)  # sortie and moment → recall of the network alone
@@ -92,8 +92,7 @@ class Story:
         self.user("simulate", self.scenario, "--out", bags, "--world-map", world, "--pictures", self.out / "pictures")
         self.user("build-map", world, "--out", self.store, "--footprint-m", "360")
         say("2. Before the first flight: train generation 0 on the map alone")
-        steps = ["--max-steps", str(self.max_steps)] if self.max_steps else []
-        self.user("train-base", self.store, "--good-recall", "0.95", *steps)
+        self.user("train-base", self.store, "--good-recall", "0.95", "--max-steps", self.max_steps)
 
     def visible(self, drone: Drone) -> None:
         """Fly the first visible sortie, learn it, fly another one before and after."""
