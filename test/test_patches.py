@@ -13,6 +13,7 @@ from aerial_vpr_cl.commands import build_map as build_map_command
 from aerial_vpr_cl.errors import MapError, SettingsError, StoreError
 from aerial_vpr_cl.knowledge import map_folder
 from aerial_vpr_cl.knowledge.map_folder import build_map, open_map
+from aerial_vpr_cl.satellite import patches
 from aerial_vpr_cl.satellite.map_file import raster_bytes
 from aerial_vpr_cl.satellite.patches import PatchSettings, lay_patches
 from aerial_vpr_cl.satellite.raster import SatelliteMap
@@ -45,6 +46,19 @@ def test_labels_are_the_cells_of_the_centres_and_headings_go_round(raster):
     assert set(table.labels) == set(range(grid.n_classes))
     assert np.array_equal(np.unique(table.angles_deg), np.arange(8) * 45.0)
     assert np.array_equal(np.unique(table.centres % 25.0), [12.5])
+
+
+@pytest.mark.parametrize("places", [1, 7, 100])
+def test_a_large_map_is_measured_strip_by_strip(tmp_path, monkeypatch, places):
+    image = noise_image(200, 300)
+    image[60:130, 90:240] = 0
+    holed = SatelliteMap.open(write_raster(tmp_path / "holed.tif", image, pixel=2.0, nodata=0))
+    grid, whole = lay_patches(holed, SETTINGS)
+    monkeypatch.setattr(patches, "STRIP_PLACES", places)
+    again, in_strips = lay_patches(holed, SETTINGS)
+    assert again.hash == grid.hash and len(whole) < 8 * 24 * 16
+    assert np.array_equal(in_strips.centres, whole.centres)
+    assert np.array_equal(in_strips.angles_deg, whole.angles_deg)
 
 
 def test_a_whole_map_has_every_window_that_fits(raster):

@@ -25,7 +25,8 @@ MOST_PLACES = 2_000_000
 """Places on the largest map: 140 km a side at the usual 100 m. A drone flies over less, and memory ends soon after."""
 
 BATCH_PLACES = 64
-"""Places measured at a time, to bound memory."""
+STRIP_PLACES = 20_000
+"""Places measured at a time, to bound memory: heading by heading, and by sums over a strip of the map."""
 
 FOOTPRINT_CELLS = 1.5
 STRIDE_CELLS = {AS_SEEN: 0.5, NORTH_UP: 0.25}
@@ -188,7 +189,6 @@ def _missing_px(
     coverage: NDArray[np.uint8], geometry: Geometry, places: NDArray[np.float64], side_m: float, inner: bool = False
 ) -> NDArray[np.float64]:
     """No-data pixels in the upright square around each place: of all pixels it touches, or of those inside it."""
-    missing = cv2.integral(255 - coverage, sdepth=cv2.CV_64F) / 255.0
     half = np.array([side_m / geometry.pixel_width_m, side_m / geometry.pixel_height_m]) / 2.0
     pixels = _pixel_coordinates(geometry, places)
     down, up = (np.ceil, np.floor) if inner else (np.floor, np.ceil)
@@ -196,7 +196,16 @@ def _missing_px(
     size = np.array([geometry.width, geometry.height])
     (left, top), (right, bottom) = low.clip(0, size).T, high.clip(0, size).T
     outside = (high - low).clip(0).prod(axis=1) - (right - left).clip(0) * (bottom - top).clip(0)
-    return outside + missing[bottom, right] - missing[top, right] - missing[bottom, left] + missing[top, left]
+    missing = np.empty(len(places))
+    for start in range(0, len(places), STRIP_PLACES):
+        part = slice(start, start + STRIP_PLACES)
+        x, x_end, y, y_end = left[part], right[part], top[part], bottom[part]
+        first, last = min(x.min(), x_end.min()), max(x.max(), x_end.max())
+        sums = cv2.integral(255 - coverage[:, first : max(last, first + 1)], sdepth=cv2.CV_64F)
+        missing[part] = (
+            sums[y_end, x_end - first] - sums[y, x_end - first] - sums[y_end, x - first] + sums[y, x - first]
+        )
+    return outside + missing / 255.0
 
 
 def _coverage_at(coverage: NDArray[np.uint8], geometry: Geometry, points: NDArray[np.float64]) -> NDArray[np.uint8]:
