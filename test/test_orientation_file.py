@@ -4,17 +4,19 @@ import logging
 
 import numpy as np
 import pytest
-from registration_support import PIXEL_M, painted_ground
-from synthetic_rasters import WEST, write_raster
+from registration_support import PIXEL_M, look_down, painted_ground
+from synthetic_rasters import NORTH, WEST, write_raster
 
 from aerial_vpr_cl.errors import MapError
 from aerial_vpr_cl.knowledge.map_dates import add_dates
 from aerial_vpr_cl.knowledge.map_folder import build_map, open_map
 from aerial_vpr_cl.localization import match_fit
 from aerial_vpr_cl.localization.map_orientation import TILE_PX, MapOrientation
+from aerial_vpr_cl.localization.open_tracker import registering
 from aerial_vpr_cl.localization.orientation_file import ORIENTATION_FILE, open_orientation
 from aerial_vpr_cl.satellite.patches import PatchSettings
 from aerial_vpr_cl.satellite.raster import SatelliteMap
+from aerial_vpr_cl.satellite.raster_source import RasterSource
 
 SETTINGS = PatchSettings(cell_side_m=200.0, rotations=1)
 
@@ -120,3 +122,22 @@ def test_the_mean_of_two_dates_keeps_what_both_show(tmp_path):
     assert felled[1] == pytest.approx(felled[0] / 2, rel=0.05)
     assert np.allclose(alone.window(210, 210, 80, 80).planes, both.window(210, 210, 80, 80).planes, atol=0.011)
     assert both.window(200, 200, 100, 100).known.all()
+
+
+def test_a_track_reads_the_ground_beneath_it_and_not_the_whole_raster(tmp_path, monkeypatch):
+    raster = write_raster(tmp_path / "wide.tif", np.tile(painted_ground(), (5, 5, 1)), pixel=PIXEL_M)
+    open_orientation(build_map(raster, tmp_path / "store", SETTINGS))
+    folder, read, pixels = open_map(tmp_path / "store"), RasterSource.read, []
+
+    def watched(self, factor, rows, columns):
+        pixels.append((rows[1] - rows[0]) * (columns[1] - columns[0]))
+        return read(self, factor, rows, columns)
+
+    monkeypatch.setattr(RasterSource, "read", watched)
+    place = np.array([WEST + 700.0, NORTH - 700.0])
+    view = look_down(SatelliteMap.open(raster, memory_budget_mb=0), place)
+    pixels.clear()
+    near = (place[0] - 100.0, place[1] - 100.0, place[0] + 100.0, place[1] + 100.0)
+    peak = registering(folder)(view, [near]).peak
+    assert np.hypot(*(peak.position - place)) < 10.0
+    assert 0 < sum(pixels) < folder.satellite.geometry.width * folder.satellite.geometry.height / 4

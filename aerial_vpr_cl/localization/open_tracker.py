@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -60,8 +61,11 @@ def tracker_over(
 
 
 def registering(folder: MapFolder, progress: Progress = silent) -> Register:
-    """Lay views on the map of this folder."""
-    orientation = open_orientation(folder, progress)
+    """Lay views on the map of this folder.
+
+    In flight only the ground under the drone is read: holding a large raster in memory would first decode all of it.
+    """
+    orientation = open_orientation(replace(folder, memory_budget_mb=0), progress)
 
     def lay(view: View, where: list[Bounds] | None) -> Registration:
         return register(view, orientation, where)
