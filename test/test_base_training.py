@@ -83,6 +83,18 @@ def test_training_learns_to_place_unseen_views(trained):
     assert not (trained / "training.safetensors").exists()
 
 
+def test_exemplars_among_which_there_is_nothing_to_choose_pass_no_network(store):
+    phases = set()
+    settings = replace(SHORT, max_steps=4, exemplar_candidates=3)
+    train_base(store, settings, lambda phase, done, total, **figures: phases.add(phase))
+    known = load_knowledge(GenerationStore(store), torch.device("cpu"))
+    labels = known.exemplars.labels
+    assert "train" in phases and "exemplars" not in phases
+    assert labels.tolist() == sorted(labels)
+    assert np.array_equal(np.bincount(labels), np.bincount(known.map.patches.labels).clip(max=3))
+    assert np.array_equal(known.map.grid.class_of(known.exemplars.centres), labels)
+
+
 def test_generation_0_has_exemplars_of_every_cell(trained):
     known = load_knowledge(GenerationStore(trained), torch.device("cpu"))
     assert set(known.exemplars.labels) == set(range(known.map.grid.n_classes))

@@ -193,10 +193,27 @@ def _reader(
 def _keep_trunk_and_exemplars(
     folder: MapFolder, network: Network, settings: BaseTrainingSettings, progress: Progress
 ) -> None:
-    """What belongs to the map and never changes again: the trunk, and the exemplars chosen by herding."""
+    """What belongs to the map and never changes again: the trunk, and the exemplars.
+
+    Herding chooses them, for which all candidates pass the network. Where there are no more candidates than places it
+    has nothing to choose: then all are taken as they were drawn, which on a large map saves hours.
+    """
     patches = folder.patches
     rng = np.random.default_rng([settings.seed, 1])
     rows = _candidates(patches.labels, settings.exemplar_candidates, rng)
+    if not 0 < settings.exemplar_candidates <= settings.exemplars:
+        rows = _herded(np.sort(rows), folder, network, settings.exemplars, progress)
+    memory = ExemplarMemory.choose(
+        patches, rows, images_from=folder.satellite if settings.carry_pixels else None, size_px=network.input_size
+    )
+    add_to_map(folder, network, memory)
+
+
+def _herded(
+    rows: NDArray[np.int64], folder: MapFolder, network: Network, per_class: int, progress: Progress
+) -> NDArray[np.int64]:
+    """Rows of the patches, among these, that stand best for their cells, in herding order."""
+    patches = folder.patches
 
     def features_of(part: NDArray[np.int64]) -> tuple[Tensor]:
         images, _ = folder.satellite.read_patches(
@@ -205,19 +222,15 @@ def _keep_trunk_and_exemplars(
         return (network.features(network.preprocess(images)),)
 
     (features,) = in_batches(features_of, rows, progress=progress, phase="exemplars")
-    chosen = rows[herd(features, patches.labels[rows], settings.exemplars)]
-    memory = ExemplarMemory.choose(
-        patches, chosen, images_from=folder.satellite if settings.carry_pixels else None, size_px=network.input_size
-    )
-    add_to_map(folder, network, memory)
+    return rows[herd(features, patches.labels[rows], per_class)]
 
 
-def _candidates(labels: np.ndarray, per_class: int, rng: np.random.Generator) -> np.ndarray:
-    """Rows of at most `per_class` random patches of every class, in the order of the table."""
+def _candidates(labels: NDArray[np.int64], per_class: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Rows of at most `per_class` random patches of every class, class by class; 0: of all patches."""
     if not per_class:
         return np.arange(len(labels))
     shuffled = rng.permutation(len(labels))
     order = shuffled[np.argsort(labels[shuffled], kind="stable")]
     _, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
     place_in_class = np.arange(len(order)) - np.repeat(starts, counts)
-    return np.sort(order[place_in_class < per_class])
+    return order[place_in_class < per_class]

@@ -50,7 +50,12 @@ class BaseTrainingSettings:
     )
     held_out: int = setting(384, "held-out views on which recall and temperature are measured", low=16)
     exemplars: int = setting(12, "satellite exemplars a cell", low=1)
-    exemplar_candidates: int = setting(24, "patches a cell among which herding chooses; 0: all", low=0)
+    exemplar_candidates: int = setting(
+        24,
+        "patches a cell among which herding chooses, each of which passes the network; 0: all; if not more than "
+        "exemplars, all are taken and none passes: for maps of thousands of cells",
+        low=0,
+    )
     carry_pixels: bool = setting(False, "store exemplars as JPEG, for drones that do not carry the raster")
     seed: int = setting(0, "fixes everything that is drawn", low=0)
     device: str = setting("auto", "cpu, cuda, ...; auto takes a GPU if there is one")
