@@ -2,7 +2,7 @@
 
 import shlex
 
-from aerial_vpr_cl.commands.demo import start_node
+from aerial_vpr_cl.nodes.demo_drone import start_node
 
 
 def test_a_node_runs_with_the_very_parameters_that_are_printed(tmp_path, capsys):

@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from aerial_vpr_cl.files import replace_file
 from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.knowledge.readiness import what_is_missing
 from aerial_vpr_cl.mission.playback import open_playback
+from aerial_vpr_cl.nodes.node_processes import end_process, start_process
 from aerial_vpr_cl.nodes.node_settings import ALONE, TRACKED
 from aerial_vpr_cl.progress import ProgressBar
 from aerial_vpr_cl.settings import load_settings
@@ -171,10 +170,9 @@ def own_node(args: argparse.Namespace) -> Iterator[OwnNode]:
     )
     namespace = f"/replay_{os.getpid()}"
     ros_arguments = ("-r", f"__ns:={namespace}", "-r", f"/clock:={namespace}/clock")
-    program = [sys.executable, "-m", "aerial_vpr_cl.nodes.entry", "localization_node"]
-    command = [*program, "--ros-args", *ros_arguments]
+    told = list(ros_arguments)
     if args.params_file is not None:
-        command += ["--params-file", str(args.params_file)]
+        told += ["--params-file", str(args.params_file)]
     parameters = {
         "store": str(args.store),
         **playback.parameters(),
@@ -184,21 +182,12 @@ def own_node(args: argparse.Namespace) -> Iterator[OwnNode]:
         "device": args.device,
     }
     for name, value in parameters.items():
-        command += ["-p", f"{name}:={str(value).lower() if isinstance(value, bool) else value}"]
-    command += ["-r", f"__node:={args.node}"]
+        told += ["-p", f"{name}:={str(value).lower() if isinstance(value, bool) else value}"]
+    told += ["-r", f"__node:={args.node}"]
     if playback.transport == "raw" and (profile := share_file("config/fastdds_shared_memory.xml")):
         os.environ.setdefault("FASTRTPS_DEFAULT_PROFILES_FILE", str(profile))  # both processes need it
-    # A session of its own: Ctrl-C reaches this process alone, which ends the node when it has heard its last answer.
-    process = subprocess.Popen(command, start_new_session=True)
+    process = start_process("localization_node", told)
     try:
         yield OwnNode(process, ros_arguments)
     finally:
-        _end(process)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-        if process.poll() is None:
-            process.send_signal(number)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(END_S)
+        end_process(process, (END_S,) * 3)
