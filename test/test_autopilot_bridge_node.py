@@ -1,5 +1,6 @@
 """The bridge as a process: MAVLink over real UDP on one side, real DDS on the other."""
 
+import importlib.util
 import socket
 import time
 
@@ -13,16 +14,18 @@ from ros_support import NodeProcess, Peer
 from sensor_msgs.msg import Imu, NavSatFix, Range
 from std_msgs.msg import Bool
 
+from aerial_vpr_cl.autopilot.px4_messages import position_type, topic_of
+
 LEVEL_EAST = (0.7071068, 0.0, 0.0, 0.7071068)  # w, x, y, z of a level drone that points east
 
 
 @pytest.fixture
-def bridge(tmp_path):
+def bridge(tmp_path, request):
     """The node, a vehicle that speaks with it, and a ROS node beside it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    parameters = {"address": f"udp:127.0.0.1:{port}", "rate_hz": 20.0}
+    parameters = {"address": f"udp:127.0.0.1:{port}", "rate_hz": 20.0, **getattr(request, "param", {})}
     with (
         NodeProcess("autopilot_bridge_node", log=tmp_path / "log", parameters=parameters) as node,
         Peer() as peer,
@@ -130,6 +133,36 @@ def test_positions_reach_the_autopilot_only_while_tracking(bridge):
     after = pump(peer, vehicle, lambda: time.monotonic() > end_s, each=tell("tracking", status=-1))
     late = [message for message in after if message.get_type() == "GLOBAL_POSITION_SENSOR"]
     assert len(late) <= 1  # one may have been on its way
+
+
+@pytest.mark.skipif(importlib.util.find_spec("px4_msgs") is None, reason="px4_msgs is not installed")
+@pytest.mark.parametrize("bridge", [{"output": "aux_global_position", "sensor_id": 3}], indirect=True)
+def test_positions_reach_px4_over_dds_where_its_messages_are_installed(bridge):
+    _, vehicle, peer = bridge
+    kind = position_type()
+    heard = peer.listen(kind, topic_of(kind))
+    answers = peer.publisher(NavSatFix, "localization/fix", 10)
+    states = peer.publisher(DiagnosticStatus, "localization/state", 10)
+
+    def tell():
+        states.publish(state("tracking"))
+        answers.publish(answer(peer))
+
+    sent = pump(peer, vehicle, lambda: heard, each=tell)
+    assert "GLOBAL_POSITION_SENSOR" not in {message.get_type() for message in sent}
+    told = heard[-1]
+    assert (told.lat, told.lon) == pytest.approx((47.0001, -99.0001), abs=1e-4)
+    assert told.eph >= 5.0 and told.timestamp >= told.timestamp_sample > 0
+    assert getattr(told, "id", 3) == 3
+
+
+@pytest.mark.skipif(importlib.util.find_spec("px4_msgs") is not None, reason="px4_msgs is installed")
+def test_an_output_whose_messages_are_missing_ends_the_node_with_words(tmp_path):
+    with NodeProcess(
+        "autopilot_bridge_node", log=tmp_path / "log", parameters={"output": "aux_global_position"}
+    ) as node:
+        assert node.process.wait(60.0) != 0
+    assert "needs the ROS package px4_msgs" in (tmp_path / "log").read_text()
 
 
 def test_an_address_that_is_none_ends_the_node_with_words(tmp_path):

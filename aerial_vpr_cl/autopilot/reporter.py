@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aerial_vpr_cl.autopilot.answers import (
     Position,
@@ -18,16 +17,22 @@ from aerial_vpr_cl.autopilot.answers import (
     set_origin,
     status_text,
 )
+from aerial_vpr_cl.autopilot.carrying import carried_on, offset_m
 from aerial_vpr_cl.autopilot.clock import AutopilotClock
 from aerial_vpr_cl.autopilot.reset_gate import ResetGate, ResetSettings
 from aerial_vpr_cl.autopilot.telemetry import GlobalPosition, GnssFix, LocalPosition, Origin, Told
 from aerial_vpr_cl.settings import setting
 
-SENSOR, COMMAND, ODOMETRY, NOTHING = "global_position_sensor", "command", "odometry", "none"
+SENSOR, AUXILIARY, COMMAND, ODOMETRY, NOTHING = (
+    "global_position_sensor",
+    "aux_global_position",
+    "command",
+    "odometry",
+    "none",
+)
 TRACKING = "tracking"
 KEPT_NS = 10_000_000_000
 """How long the filter's own positions are remembered: answers are at most seconds old."""
-METRES_PER_DEGREE = 111_319.49
 TEXT_EVERY_NS = 2_000_000_000
 """A state that flickers does not fill the operator's screen."""
 ORIGIN_EVERY_NS = 2_000_000_000
@@ -40,20 +45,25 @@ class ReportSettings:
 
     output: str = setting(
         SENSOR,
-        "global_position_sensor for PX4; for ArduPilot command (a reset, only while dead reckoning) or odometry "
-        "(external navigation at a steady rate); none: only listen",
-        choices=(SENSOR, COMMAND, ODOMETRY, NOTHING),
+        "global_position_sensor for PX4 from 1.18, aux_global_position for PX4 over uXRCE-DDS (needs px4_msgs); for "
+        "ArduPilot command (a reset, only while dead reckoning) or odometry (external navigation at a steady rate); "
+        "none: only listen",
+        choices=(SENSOR, AUXILIARY, COMMAND, ODOMETRY, NOTHING),
     )
-    sensor_id: int = setting(1, "id in GLOBAL_POSITION_SENSOR; EKF2_AGP0_ID must equal it", low=1, high=255)
+    sensor_id: int = setting(1, "our id as a source of positions; PX4's EKF2_AGP0_ID must equal it", low=1, high=255)
     rate_hz: float = setting(5.0, "most positions a second; of odometry the steady rate", low=0.2, high=50.0)
     max_age_s: float = setting(2.0, "an older position is not sent any more", low=0.1, high=5.0)
 
 
 class Reporter:
-    """Fed with what the autopilot tells and what the localization publishes; returns messages to send."""
+    """Fed with what the autopilot tells and what the localization publishes; returns messages to send.
+
+    For `aux_global_position`, which goes another way than the cable, it returns the position itself.
+    """
 
     def __init__(self, settings: ReportSettings, reset: ResetSettings, clock: AutopilotClock) -> None:
         self._settings = settings
+        self._drift_share = reset.drift_share
         self._clock = clock
         self._gate = ResetGate(reset)
         self._state = ""
@@ -102,10 +112,13 @@ class Reporter:
         self._answer = position
         if self._settings.output == COMMAND:
             return self._command(position, system, now_ns)
-        if self._settings.output == SENSOR and self._is_due(now_ns):
-            there_us = max(self._clock.theirs(now_ns) // 1_000, 0)
-            return [global_position_sensor(position, self._settings.sensor_id, system, now_ns, there_us)]
-        return []
+        if self._settings.output not in (SENSOR, AUXILIARY) or not self._is_due(now_ns):
+            return []
+        carried = carried_on(position, self._local, self._drift_share)
+        if self._settings.output == AUXILIARY:
+            return [carried]
+        there_us = max(self._clock.theirs(now_ns) // 1_000, 0)
+        return [global_position_sensor(carried, self._settings.sensor_id, system, now_ns, there_us)]
 
     def tick(self, system: int, now_ns: int) -> list[Any]:
         """Called at the rate of odometry: the last answer, moved on by the filter's own motion since."""
@@ -118,7 +131,7 @@ class Reporter:
             return self._offer_origin(answer, system, now_ns)
         newest = self._local[-1]
         then = min(self._local, key=lambda local: abs(local.stamp_ns - answer.stamp_ns))
-        east_north = _offset_m(self._origin.latitude, self._origin.longitude, answer.latitude, answer.longitude)
+        east_north = offset_m(self._origin.latitude, self._origin.longitude, answer.latitude, answer.longitude)
         moved = newest.position - then.position
         place = np.array([*(east_north + moved[:2]), newest.position[2]])
         there_us = max(self._clock.theirs(newest.stamp_ns) // 1_000, 0)
@@ -135,7 +148,7 @@ class Reporter:
         filtered = self._filtered_at(position.stamp_ns)
         if filtered is None:
             return []
-        difference = _offset_m(filtered.latitude, filtered.longitude, position.latitude, position.longitude)
+        difference = offset_m(filtered.latitude, filtered.longitude, position.latitude, position.longitude)
         if not self._gate.allows(position.stamp_ns, difference, position.covariance):
             return []
         self._gate.sent(position.stamp_ns)
@@ -172,9 +185,3 @@ def _remember(queue: deque[Any], value: Any) -> None:
     queue.append(value)
     while queue[0].stamp_ns < value.stamp_ns - KEPT_NS:
         queue.popleft()
-
-
-def _offset_m(latitude: float, longitude: float, to_latitude: float, to_longitude: float) -> NDArray[np.float64]:
-    """East and north in metres over distances at which the Earth is flat."""
-    east = (to_longitude - longitude) * math.cos(math.radians(latitude))
-    return np.array([east, to_latitude - latitude]) * METRES_PER_DEGREE

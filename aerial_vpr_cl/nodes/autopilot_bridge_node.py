@@ -1,7 +1,7 @@
 """The autopilot bridge: one MAVLink cable in place of four drivers, and the way back for the answer.
 
     MAVLink  ─►  autopilot_bridge  ─►  imu  height  odometry  fix  landed
-    localization/fix, localization/state  ─►  autopilot_bridge  ─►  MAVLink
+    localization/fix, localization/state  ─►  autopilot_bridge  ─►  MAVLink, or fmu/in/aux_global_position (px4_msgs)
 
 What it can send at all stands in autopilot/link.py; it never arms and never touches mode, mission or controls.
 """
@@ -25,7 +25,8 @@ from std_msgs.msg import Bool, Header
 
 from aerial_vpr_cl.autopilot.answers import Position
 from aerial_vpr_cl.autopilot.link import Link
-from aerial_vpr_cl.autopilot.reporter import Reporter, ReportSettings
+from aerial_vpr_cl.autopilot.px4_messages import position_message, position_type, topic_of
+from aerial_vpr_cl.autopilot.reporter import AUXILIARY, Reporter, ReportSettings
 from aerial_vpr_cl.autopilot.reset_gate import ResetSettings
 from aerial_vpr_cl.autopilot.telemetry import (
     MESSAGE_RATES_HZ,
@@ -71,18 +72,24 @@ class AutopilotBridgeNode(LivingNode):
     def __init__(self, **options: Any) -> None:
         super().__init__("autopilot_bridge", PARAMETERS, FIXED, **options)
         check_address(self._bridge.address)
+        self._auxiliary_type = position_type() if self._report.output == AUXILIARY else None
         self._link: Link | None = None
         self._reporter: Reporter | None = None
         self._listener: threading.Thread | None = None
         self._stopping = threading.Event()
         self._reporting = threading.Lock()
         self._entities: list[Any] = []
+        self._auxiliary_out: Any = None
         self._sent = 0
         self._told: dict[str, int] = {}
 
     @property
     def _bridge(self) -> BridgeSettings:
         return self.settings[BridgeSettings]
+
+    @property
+    def _report(self) -> ReportSettings:
+        return self.settings[ReportSettings]
 
     def connect(self) -> None:
         """Open the cable and the topics on both sides of it."""
@@ -93,7 +100,7 @@ class AutopilotBridgeNode(LivingNode):
             signing_passphrase=bridge.signing_passphrase,
             now_ns=self._now_ns,
         )
-        self._reporter = Reporter(self.settings[ReportSettings], self.settings[ResetSettings], self._link.clock)
+        self._reporter = Reporter(self._report, self.settings[ResetSettings], self._link.clock)
         self._imu_out = self.create_publisher(Imu, "imu", 10)
         self._height_out = self.create_publisher(Range, "height", 10)
         self._odometry_out = self.create_publisher(Odometry, "odometry", 10)
@@ -101,10 +108,13 @@ class AutopilotBridgeNode(LivingNode):
         self._landed_out = self.create_publisher(Bool, "landed", LATCHED)
         publishers = (self._imu_out, self._height_out, self._odometry_out, self._fix_out, self._landed_out)
         self._entities = [(self.destroy_publisher, publisher) for publisher in publishers]
+        if self._auxiliary_type is not None:
+            self._auxiliary_out = self.create_publisher(self._auxiliary_type, topic_of(self._auxiliary_type), 10)
+            self._entities.append((self.destroy_publisher, self._auxiliary_out))
         answers = self.create_subscription(NavSatFix, "localization/fix", self._on_answer, 10)
         states = self.create_subscription(DiagnosticStatus, "localization/state", self._on_state, 10)
         self._entities += [(self.destroy_subscription, answers), (self.destroy_subscription, states)]
-        period_s = 1.0 / self.settings[ReportSettings].rate_hz
+        period_s = 1.0 / self._report.rate_hz
         self._entities.append((self.destroy_timer, self.create_timer(period_s, self._tick, clock=self.steady)))
         self._stopping.clear()
         self._listener = threading.Thread(target=self._listen, name="autopilot", daemon=True)
@@ -196,11 +206,14 @@ class AutopilotBridgeNode(LivingNode):
 
     def _send(self, messages: list[Any]) -> None:
         link = self._link
-        if link is None or not link.is_connected:
-            return
         for message in messages:
-            link.send(message)
-            self._sent += message.get_type() != "STATUSTEXT"
+            if isinstance(message, Position):
+                told = position_message(self._auxiliary_type, message, self._report.sensor_id, self._now_ns())
+                self._auxiliary_out.publish(told)
+                self._sent += 1
+            elif link is not None and link.is_connected:
+                link.send(message)
+                self._sent += message.get_type() != "STATUSTEXT"
 
     # Health
 
