@@ -121,8 +121,9 @@ def test_knowing_nothing_is_the_whole_map():
 def test_low_confidence_and_blank_images_are_rejected_with_their_reason(localizer):
     image = np.random.default_rng(0).integers(0, 256, (60, 80, 3), np.uint8)
     assert isinstance(localizer.localize(image, LocalizerSettings(min_confidence=0.0)), Estimate)
-    unsure = Localizer(localizer.network.copy_living_parts())
-    unsure.network.temperature.fill_(1e4)
+    network = localizer.network.copy_living_parts()
+    network.temperature.fill_(1e4)
+    unsure = Localizer(network)
     rejection = unsure.localize(image)
     assert rejection.reason == LOW_CONFIDENCE and 0.0 < rejection.confidence < 0.5
     for shade in (0, 128, 255):

@@ -20,6 +20,7 @@ from aerial_vpr_cl.localization.turned_views import CellAnswer, turned_images, t
 from aerial_vpr_cl.localization.view import View, ViewSettings, make_view
 from aerial_vpr_cl.mission.situation import Motion, Situation
 from aerial_vpr_cl.model.network import Network
+from aerial_vpr_cl.model.runtimes.engine import Engine, TorchEngine
 from aerial_vpr_cl.settings import setting
 
 
@@ -41,10 +42,17 @@ class Localizer:
     """One generation, ready to answer. Not changed once made: to learn of a newer one, make another with `open`."""
 
     def __init__(
-        self, network: Network, generation: Generation | None = None, *, footprint_m: float = ViewSettings.footprint_m
+        self,
+        network: Network,
+        generation: Generation | None = None,
+        *,
+        footprint_m: float = ViewSettings.footprint_m,
+        engine: Engine | None = None,
     ) -> None:
         self.network = network.eval()
         self.generation = generation
+        self.engine = engine or TorchEngine(network)
+        self._sharpness = float(network.sharpness)
         self.view_settings = ViewSettings(network.settings.view.kind, footprint_m, network.input_size)
         self.estimator = Estimator(network.grid)
 
@@ -78,13 +86,12 @@ class Localizer:
     @torch.inference_mode()
     def cells(self, view: View) -> CellAnswer:
         """Calibrated probabilities of the cells; where the heading is unknown, of turns and cells, in one batch."""
-        network = self.network
-        turns, priors = turns_to_try(view.heading_sigma_deg, network.settings.view)
-        scores = network.scores(network.preprocess(turned_images(view, turns)))
+        turns, priors = turns_to_try(view.heading_sigma_deg, self.network.settings.view)
+        scores = torch.from_numpy(self.engine.scores(turned_images(view, turns)))
         # As if each turn had cells of its own: one softmax over all of them, weighted by what was known before.
-        logits = scores.float() + torch.log(torch.as_tensor(priors)).to(scores)[:, None] / network.sharpness
-        joint = network.probabilities(logits.flatten()).reshape(scores.shape)
-        return CellAnswer(turns, joint.cpu().numpy())
+        logits = scores * self._sharpness + torch.log(torch.as_tensor(priors, dtype=scores.dtype))[:, None]
+        joint = torch.softmax(logits.flatten(), dim=0).reshape(scores.shape)
+        return CellAnswer(turns, joint.numpy())
 
     def localize(
         self,

@@ -77,8 +77,13 @@ class GroupedHeads(nn.Module):
     @torch.no_grad()
     def prototypes(self, labels: Tensor) -> Tensor:
         """(n, dim) L2-normalised classifier rows w_y of the labels, which may be of any group."""
+        return self.unit_rows()[labels]
+
+    @torch.no_grad()
+    def unit_rows(self) -> Tensor:
+        """(C, dim) L2-normalised classifier rows of all classes, in class order."""
         rows = torch.cat([F.normalize(weight.float(), dim=1) for weight in self.weights])
-        return rows[self.column_of_class[labels]]
+        return rows[self.column_of_class]
 
     def _group_cosines(self, z: Tensor, group: int) -> Tensor:
         return F.linear(F.normalize(z.float(), dim=1), F.normalize(self.weights[group].float(), dim=1))
