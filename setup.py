@@ -5,6 +5,12 @@ from setuptools import find_packages, setup
 package_name = "aerial_vpr_cl"
 
 
+def packages_of(name: str) -> list[str]:
+    """The requirements in a file of requirements/."""
+    lines = Path(f"requirements/{name}.txt").read_text().splitlines()
+    return [line for line in lines if line and line[0] != "#"]
+
+
 def tree(folder: str) -> list[tuple[str, list[str]]]:
     """Every file below a folder, installed below share/<package> under the same path."""
     files = sorted(path for path in Path(folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
@@ -26,10 +32,8 @@ setup(
     ],
     python_requires=">=3.10",
     # ROS itself (rclpy and messages) comes from the ROS distribution, or from requirements/ros.txt; see README.
-    install_requires=[
-        "setuptools",
-        *[line for line in Path("requirements/runtime.txt").read_text().splitlines() if line and line[0] != "#"],
-    ],
+    install_requires=["setuptools", *packages_of("runtime")],
+    extras_require={"onnx": packages_of("onnx")},
     zip_safe=True,
     maintainer="The aerial_vpr_cl maintainers",
     maintainer_email="maintainers@aerial-vpr-cl.dev",

@@ -18,6 +18,7 @@ VERBS = {
     "build-map": "cut a GeoTIFF into the grid and make a store",
     "train-base": "train generation 0 on the satellite map",
     "simulate": "fly simulated missions and write their bags",
+    "export": "write the network for a faster runtime",
     "adapt": "learn from missions: learn, select, commit, dispose",
     "localize": "name the position of images",
     "evaluate": "measure a store on mission bags",

@@ -28,8 +28,8 @@ fi
   exit 1
 }
 
-requirements=("$top/requirements/runtime.txt" "$top/requirements/test.txt")
-arguments=(-r "$top/requirements/runtime.txt" -r "$top/requirements/test.txt")
+requirements=("$top/requirements/runtime.txt" "$top/requirements/onnx.txt" "$top/requirements/test.txt")
+arguments=(-r "$top/requirements/runtime.txt" -r "$top/requirements/onnx.txt" -r "$top/requirements/test.txt")
 # Sourced means visible through PYTHONPATH only: an rclpy of an active virtual environment would not be seen by the new one.
 if "$python" -c 'import rclpy' 2>/dev/null && ! "$python" -I -c 'import rclpy' 2>/dev/null; then
   ros=sourced

@@ -13,6 +13,7 @@ from aerial_vpr_cl.files import prepare_output, replace_file
 from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.localization.estimate import REASONS
 from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
+from aerial_vpr_cl.model.runtimes.engine import AUTO, RUNTIME_HELP, RUNTIMES
 from aerial_vpr_cl.progress import ProgressBar
 from aerial_vpr_cl.settings import add_arguments as add_settings
 from aerial_vpr_cl.settings import from_arguments
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--image-topic", metavar="TOPIC", help="topic of the frames (default: found by type)")
     parser.add_argument("--fix-topic", metavar="TOPIC", help="topic of the GNSS fixes (default: found by type)")
     parser.add_argument("--device", default="auto", help="cpu, cuda, ...; auto takes a GPU if there is one")
+    parser.add_argument("--runtime", choices=RUNTIMES, default=AUTO, help=RUNTIME_HELP)
     add_settings(parser, TrackerSettings)
 
 
@@ -50,6 +52,7 @@ def run(args: argparse.Namespace) -> None:
             settings=from_arguments(args, TrackerSettings),
             alone=args.alone,
             device=args.device,
+            runtime=args.runtime,
             image_topic=args.image_topic,
             fix_topic=args.fix_topic,
             progress=bar,

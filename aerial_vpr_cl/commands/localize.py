@@ -13,6 +13,7 @@ from aerial_vpr_cl.localization.open_tracker import open_tracker
 from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
 from aerial_vpr_cl.mission.photo import PhotoSettings, situation_of
 from aerial_vpr_cl.model.devices import pick_device
+from aerial_vpr_cl.model.runtimes.engine import AUTO, RUNTIME_HELP, RUNTIMES
 from aerial_vpr_cl.settings import add_arguments as add_settings
 from aerial_vpr_cl.settings import from_arguments
 
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", type=Path, metavar="STORE", help="directory of the store")
     parser.add_argument("images", type=Path, nargs="+", metavar="IMAGE", help="image files")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
+    parser.add_argument("--runtime", choices=RUNTIMES, default=AUTO, help=RUNTIME_HELP)
     parser.add_argument("--alone", action="store_true", help="the network's cell only, as in the paper")
     add_settings(parser, LocalizerSettings, skip=["top_k"])
     add_settings(parser, PhotoSettings)
@@ -43,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Print one line per image."""
     settings, known = from_arguments(args, LocalizerSettings), from_arguments(args, PhotoSettings)
-    localizer = Localizer.open(args.store, device=pick_device(args.device))
+    localizer = Localizer.open(args.store, device=pick_device(args.device), runtime=args.runtime)
     network = SingleFrames(localizer, settings)
     least = max(settings.min_confidence, LEAST_CONFIDENCE)
     pair = open_tracker(args.store, TrackerSettings(use_belief=False, min_confidence=least), localizer=localizer)

@@ -19,6 +19,7 @@ from aerial_vpr_cl.files import replace_file
 from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.knowledge.readiness import what_is_missing
 from aerial_vpr_cl.mission.playback import open_playback
+from aerial_vpr_cl.model.runtimes.engine import RUNTIME_HELP, RUNTIMES
 from aerial_vpr_cl.nodes.node_processes import end_process, start_process
 from aerial_vpr_cl.nodes.node_settings import ALONE, TRACKED
 from aerial_vpr_cl.progress import ProgressBar
@@ -45,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device", default="auto", help="where the network of that node runs: cpu, cuda (default: auto)"
     )
+    parser.add_argument("--runtime", choices=RUNTIMES, help=f"with --store: {RUNTIME_HELP}")
     parser.add_argument("--result", default="", metavar="DIR", help="new bag for the answers (default: BAG_replayed)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures of the answers to a file")
     parser.add_argument("--plots", type=Path, metavar="DIR", help="with --store: also draw track, errors, reliability")
@@ -180,6 +182,7 @@ def own_node(args: argparse.Namespace) -> Iterator[OwnNode]:
         "recording.mode": "never",  # a flight is learnt from once
         **({"answer": args.answer} if args.answer else {}),
         "device": args.device,
+        **({"runtime": args.runtime} if args.runtime else {}),
     }
     for name, value in parameters.items():
         told += ["-p", f"{name}:={str(value).lower() if isinstance(value, bool) else value}"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from aerial_vpr_cl.files import prepare_output
 from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
+from aerial_vpr_cl.model.runtimes.engine import AUTO, RUNTIME_HELP, RUNTIMES
 from aerial_vpr_cl.page.flight_page import write_page
 from aerial_vpr_cl.page.flown import fly_again, learning_lines
 from aerial_vpr_cl.progress import ProgressBar
@@ -25,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, default=Path("report.html"), help="the page (default: report.html)")
     parser.add_argument("--title", default="", help="headline (default: the names of the flights)")
     parser.add_argument("--device", default="auto", help="cpu, cuda, ...; auto takes a GPU if there is one")
+    parser.add_argument("--runtime", choices=RUNTIMES, default=AUTO, help=RUNTIME_HELP)
     add_settings(parser, TrackerSettings)
 
 
@@ -34,7 +36,9 @@ def run(args: argparse.Namespace) -> None:
     bar = ProgressBar()
     settings = from_arguments(args, TrackerSettings)
     try:
-        ground, runs = fly_again(args.store, args.bags, settings=settings, device=args.device, progress=bar)
+        ground, runs = fly_again(
+            args.store, args.bags, settings=settings, device=args.device, runtime=args.runtime, progress=bar
+        )
     finally:
         bar.close()
     title = args.title or f"Flights {', '.join(run.name for run in runs)}"

@@ -18,6 +18,7 @@ from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
 from aerial_vpr_cl.mission.frames import Frame
 from aerial_vpr_cl.mission.mission import Flight, read_flight
 from aerial_vpr_cl.model.devices import pick_device
+from aerial_vpr_cl.model.runtimes.engine import AUTO
 from aerial_vpr_cl.progress import Progress, silent
 
 
@@ -28,12 +29,13 @@ def evaluate_store(
     settings: TrackerSettings | None = None,
     alone: bool = False,
     device: str = "auto",
+    runtime: str = AUTO,
     image_topic: str | None = None,
     fix_topic: str | None = None,
     progress: Progress = silent,
 ) -> tuple[int, list[FlightAnswers]]:
     """Number of the newest generation, and its answers to every bag; `alone`: the network's to every single frame."""
-    localizer = Localizer.open(store, device=pick_device(device))
+    localizer = Localizer.open(store, device=pick_device(device), runtime=runtime)
     assert localizer.generation is not None
     tracker: Tracker | SingleFrames = SingleFrames(localizer, LocalizerSettings(min_confidence=0.0))
     if not alone:

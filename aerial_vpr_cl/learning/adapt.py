@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 
 from aerial_vpr_cl.errors import MissionError, StoreError
+from aerial_vpr_cl.knowledge.engines import follow_with_engines
 from aerial_vpr_cl.knowledge.facts import GenerationFacts, LearntMission
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.knowledge import commit_generation, load_knowledge
@@ -132,6 +133,7 @@ def adapt_to_mission(
 
     report = replace(report, kept=sum(kept.mission == mission.name for kept in result.buffer))
     learnt = LearntMission(identity_of(mission), mission.name, mission.modality, report.frames, report.used)
+    follow_with_engines(store.root, replace(known, network=result.network, buffer=result.buffer))
     generation = commit_generation(
         store,
         result.network,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.knowledge.draft import Generation
+from aerial_vpr_cl.knowledge.engines import engines_of
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.knowledge import network_of
 from aerial_vpr_cl.knowledge.map_folder import open_map
@@ -20,7 +21,8 @@ from aerial_vpr_cl.localization.turned_views import CellAnswer, turned_images, t
 from aerial_vpr_cl.localization.view import View, ViewSettings, make_view
 from aerial_vpr_cl.mission.situation import Motion, Situation
 from aerial_vpr_cl.model.network import Network
-from aerial_vpr_cl.model.runtimes.engine import Engine, TorchEngine
+from aerial_vpr_cl.model.runtimes.choice import Chosen, choose_engine
+from aerial_vpr_cl.model.runtimes.engine import AUTO, TorchEngine
 from aerial_vpr_cl.settings import setting
 
 
@@ -47,17 +49,24 @@ class Localizer:
         generation: Generation | None = None,
         *,
         footprint_m: float = ViewSettings.footprint_m,
-        engine: Engine | None = None,
+        chosen: Chosen | None = None,
     ) -> None:
         self.network = network.eval()
         self.generation = generation
-        self.engine = engine or TorchEngine(network)
+        self.engine, self.runtime_problem = chosen or Chosen(TorchEngine(network))
         self._sharpness = float(network.sharpness)
         self.view_settings = ViewSettings(network.settings.view.kind, footprint_m, network.input_size)
         self.estimator = Estimator(network.grid)
 
     @classmethod
-    def open(cls, store: Path, *, device: torch.device | str = "cpu", previous: Localizer | None = None) -> Localizer:
+    def open(
+        cls,
+        store: Path,
+        *,
+        device: torch.device | str = "cpu",
+        runtime: str = AUTO,
+        previous: Localizer | None = None,
+    ) -> Localizer:
         """Load the newest intact generation of a store; StoreError, MapError or ModelError say what is missing.
 
         `previous` is the localizer in use: its grid must be the same, and its frozen trunk is shared instead of read.
@@ -65,7 +74,8 @@ class Localizer:
         folder = open_map(store)
         generation = GenerationStore(store).newest(grid_hash=(previous.grid if previous else folder.grid).hash)
         network = network_of(folder, generation, device=device, previous=previous.network if previous else None)
-        return cls(network, generation, footprint_m=folder.settings.footprint_m)
+        chosen = choose_engine(network, runtime, engines_of(store), previous.engine if previous else None)
+        return cls(network, generation, footprint_m=folder.settings.footprint_m, chosen=chosen)
 
     @property
     def grid(self) -> Grid:

@@ -13,6 +13,7 @@ import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
 from aerial_vpr_cl.localization.gnss_watch import GnssReport
+from aerial_vpr_cl.localization.localizer import Localizer
 from aerial_vpr_cl.mission.budgeted_missions import RecorderStatus
 
 BAD_IMAGE = "bad image"
@@ -93,6 +94,13 @@ class FlightCounters:
         """How long ago the last image came; infinite before the first."""
         with self._lock:
             return time.monotonic() - self._arrivals[-1] if self._arrivals else float("inf")
+
+
+def runtime_values(localizer: Localizer | None) -> dict[str, Any]:
+    """What computes the network, and why it is not what was wanted, by name."""
+    if localizer is None:
+        return {"runtime": "", "runtime: problem": ""}
+    return {"runtime": localizer.engine.name, "runtime: problem": localizer.runtime_problem}
 
 
 def gnss_values(report: GnssReport) -> dict[str, Any]:

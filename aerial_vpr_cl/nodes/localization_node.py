@@ -25,7 +25,7 @@ from aerial_vpr_cl.mission.recorder_settings import NEVER, RecorderSettings
 from aerial_vpr_cl.mission.sensor_settings import SensorSettings
 from aerial_vpr_cl.model.devices import pick_device
 from aerial_vpr_cl.nodes import flight_health
-from aerial_vpr_cl.nodes.diagnostics import INTERNAL_ERROR, FlightCounters
+from aerial_vpr_cl.nodes.diagnostics import INTERNAL_ERROR, FlightCounters, runtime_values
 from aerial_vpr_cl.nodes.flight import Flight
 from aerial_vpr_cl.nodes.flight_inputs import FlightInputs
 from aerial_vpr_cl.nodes.frame_answers import Frame, FrameAnswers
@@ -64,8 +64,9 @@ class LocalizationNode(ManagedNode[Localizer]):
     # Life cycle
 
     def _open(self, store: Path, previous: Localizer | None) -> tuple[int, Localizer]:
-        device = pick_device(self.settings[FlightSettings].device)
-        localizer = Localizer.open(store, device=device, previous=previous)
+        flight = self.settings[FlightSettings]
+        device = pick_device(flight.device)
+        localizer = Localizer.open(store, device=device, runtime=flight.runtime, previous=previous)
         localizer.warm_up()
         assert localizer.generation is not None
         return localizer.generation.number, localizer
@@ -158,8 +159,12 @@ class LocalizationNode(ManagedNode[Localizer]):
 
     def values(self) -> dict[str, Any]:
         """What the diagnostics say besides state and store."""
-        inputs = self._inputs.values() if self._inputs else {}
-        return {"image decoder": self._decoder_name, **inputs, **flight_health.values_of(self._flight, self._counters)}
+        return {
+            "image decoder": self._decoder_name,
+            **runtime_values(self.watch.known),
+            **(self._inputs.values() if self._inputs else {}),
+            **flight_health.values_of(self._flight, self._counters),
+        }
 
     def note_error(self, what: str, error: Exception) -> None:
         """Logged and counted."""

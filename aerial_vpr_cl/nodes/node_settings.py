@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from aerial_vpr_cl.model.runtimes.engine import AUTO, RUNTIME_HELP, RUNTIMES
 from aerial_vpr_cl.settings import DEVICE_PATTERN, setting
 
 RAW, COMPRESSED = "raw", "compressed"
@@ -47,6 +48,7 @@ class FlightSettings(ManagedSettings):
         0.0, "how often positions are also published between images, by odometry; 0: never", low=0.0, high=100.0
     )
     device: str = setting("auto", "where the network computes: auto, cpu, cuda or cuda:N", pattern=DEVICE_PATTERN)
+    runtime: str = setting(AUTO, RUNTIME_HELP, choices=RUNTIMES)
     map_frame_id: str = setting("utm", "frame of ~/pose, ~/odometry and ~/cells: the map's UTM zone")
     base_frame_id: str = setting("base_link", "child frame of ~/odometry: the drone")
     fix_frame_id: str = setting("", "frame of ~/fix and ~/geo_pose; empty: that of the image")

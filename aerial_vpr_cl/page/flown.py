@@ -25,6 +25,7 @@ from aerial_vpr_cl.mission.frames import Frame
 from aerial_vpr_cl.mission.gnss import GnssGates, Track
 from aerial_vpr_cl.mission.mission import Flight, read_flight
 from aerial_vpr_cl.model.devices import pick_device
+from aerial_vpr_cl.model.runtimes.engine import AUTO
 from aerial_vpr_cl.page.flight_page import FlightRun, Ground, Moment, Pictures
 from aerial_vpr_cl.progress import Progress, silent
 from aerial_vpr_cl.satellite.raster import SatelliteMap
@@ -42,11 +43,12 @@ def fly_again(
     *,
     settings: TrackerSettings | None = None,
     device: str = "auto",
+    runtime: str = AUTO,
     progress: Progress = silent,
 ) -> tuple[Ground, list[FlightRun]]:
     """The map of a store, and flights over it as its newest generation answers them."""
     folder = open_map(store)
-    localizer = Localizer.open(store, device=pick_device(device))
+    localizer = Localizer.open(store, device=pick_device(device), runtime=runtime)
     tracker = open_tracker(store, settings, localizer=localizer, progress=progress)
     runs = []
     for bag in bags:
