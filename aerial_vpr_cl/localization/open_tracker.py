@@ -12,7 +12,7 @@ from aerial_vpr_cl.localization.estimate import Rejection
 from aerial_vpr_cl.localization.lattice import Bounds
 from aerial_vpr_cl.localization.localizer import Localizer
 from aerial_vpr_cl.localization.orientation_file import open_orientation
-from aerial_vpr_cl.localization.registration import Registration, register
+from aerial_vpr_cl.localization.registration import Registration, RegistrationSettings, register
 from aerial_vpr_cl.localization.tracker import Image, Proposal, Propose, Register, Tracker
 from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
 from aerial_vpr_cl.localization.view import NORTH_UP, View, ViewSettings
@@ -54,21 +54,22 @@ def tracker_over(
     return Tracker(
         folder.grid,
         ViewSettings(NORTH_UP, folder.settings.footprint_m, VIEW_PX),
-        register=registering(folder, progress) if settings.use_registration else None,
+        register=registering(folder, settings, progress) if settings.use_registration else None,
         propose=propose,
         settings=settings,
     )
 
 
-def registering(folder: MapFolder, progress: Progress = silent) -> Register:
+def registering(folder: MapFolder, settings: TrackerSettings | None = None, progress: Progress = silent) -> Register:
     """Lay views on the map of this folder.
 
     In flight only the ground under the drone is read: holding a large raster in memory would first decode all of it.
     """
     orientation = open_orientation(replace(folder, memory_budget_mb=0), progress)
+    asked = RegistrationSettings(read_tilt=(settings or TrackerSettings()).use_perspective)
 
     def lay(view: View, where: list[Bounds] | None) -> Registration:
-        return register(view, orientation, where)
+        return register(view, orientation, where, asked)
 
     return lay
 

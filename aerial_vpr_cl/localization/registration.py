@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import cv2
 import numpy as np
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from aerial_vpr_cl.localization.hypotheses import Spread, settle, vertex
 from aerial_vpr_cl.localization.map_orientation import MapOrientation, OrientationLevel
+from aerial_vpr_cl.localization.perspective import Perspective, read_tilt
+from aerial_vpr_cl.localization.position_error import blurred, draw_together
 from aerial_vpr_cl.localization.search import Bounds, Patch, Stage, lattice_windows
 from aerial_vpr_cl.localization.view import View
 from aerial_vpr_cl.settings import setting
@@ -36,6 +38,9 @@ REFINE_RADIUS_M = 40.0
 REFINE_MARGIN = 15.0
 """Peaks less likely than the best by more than this (natural logarithm) are not looked at more finely."""
 
+TILT_SIGMAS = 3.0
+"""How far around a place an unsure tilt is thought to have put it."""
+
 
 @dataclass(frozen=True)
 class RegistrationSettings:
@@ -51,6 +56,7 @@ class RegistrationSettings:
         3.5, "error of the map's position and of the ground's relief, per axis, in metres", low=0.0
     )
     refined_peaks: int = setting(48, "most places that are looked at more finely", low=1)
+    read_tilt: bool = setting(True, "correct the stated tilt by the perspective it leaves in the view")
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +84,7 @@ class Peak:
     scale_correction: float  # true metres per pixel ÷ the view's
     scale_sigma: float  # relative
     proof: float  # probability that it is right, over what was searched
+    perspective: Perspective | None  # what was read of the tilt; position and covariance hold it already
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,19 +112,19 @@ def register(
     hypotheses = spread.all()
     patches = [stage.lay(hypotheses, *window) for window in lattice_windows(level, where)]
     sigma_m = math.hypot(settings.map_sigma_m, view.offset_sigma_m)
-    blurred = [_blurred(patch, sigma_m) for patch in patches]
+    blurred_patches = [blurred(patch, sigma_m) for patch in patches]
     finer = [other for other in levels if other.step_m < level.step_m]
     refined = []
     if finer:
         stage = Stage(view, finer[0])
         # The best comes last: where two overlap, it is what the better one shows that counts.
-        for number, row, column in reversed(_peaks(blurred, settings.refined_peaks)):
+        for number, row, column in reversed(_peaks(blurred_patches, settings.refined_peaks)):
             refined.append(_refine(patches[number], row, column, stage, spread))
         # Blurred once more as a whole: an unsure tilt reaches further than what was looked at more finely.
-        blurred = [_blurred(patch, sigma_m) for patch in patches]
-    candidates = [_blurred(patch, sigma_m) for patch in refined] or blurred
-    surfaces = [_surface(patch) for patch in blurred]
-    return Registration(surfaces, _best(blurred, candidates, stage.z_max, view, settings, sigma_m))
+        blurred_patches = [blurred(patch, sigma_m) for patch in patches]
+    candidates = [blurred(patch, sigma_m) for patch in refined] or blurred_patches
+    peak = _best(blurred_patches, candidates, stage, view, settings, sigma_m)
+    return Registration([_surface(patch) for patch in blurred_patches], peak)
 
 
 def _level_for(view: View, levels: Sequence[OrientationLevel], where: Sequence[Bounds] | None) -> OrientationLevel:
@@ -165,7 +172,7 @@ def _refine(patch: Patch, row: int, column: int, stage: Stage, spread: Spread) -
 def _best(
     patches: list[Patch],
     candidates: list[Patch],
-    z_max: float,
+    stage: Stage,
     view: View,
     settings: RegistrationSettings,
     sigma_m: float,
@@ -178,6 +185,13 @@ def _best(
     row, column = map(int, np.unravel_index(int((patch.ratio * patch.said).argmax()), patch.ratio.shape))
     log_ratio = np.log(patch.ratio)
     position = patch.position(row + vertex(log_ratio[:, column], row), column + vertex(log_ratio[row], column))
+    covariance = _covariance(patch, position, settings.map_sigma_m)
+    perspective = _perspective(patch, row, column, stage, view) if settings.read_tilt else None
+    if perspective is not None:
+        position = perspective.position
+        covariance = perspective.covariance + (settings.map_sigma_m**2 + patch.level.step_m**2 / 12.0) * np.eye(2)
+        for searched in patches:
+            draw_together(searched, position, perspective.shift_m, covariance, TILT_SIGMAS * view.offset_sigma_m)
     inside, total, elsewhere, area = _masses(patches, position, max(PEAK_RADIUS_M, PEAK_SIGMAS * sigma_m))
     outside = settings.off_map / max(1e-9, 1.0 - settings.off_map) * area
     turns = np.array([hypothesis.turn_deg for hypothesis in patch.hypotheses])
@@ -186,17 +200,32 @@ def _best(
     scale, scale_sigma = settle(scales, patch.masses, view.scale_sigma)
     return Peak(
         position=position,
-        covariance=_covariance(patch, position, settings.map_sigma_m),
+        covariance=covariance,
         log_likelihood=float(log_ratio[row, column]),
         z=float(patch.z[row, column]),
-        z_max=z_max,
-        second_peak_ratio=elsewhere / float(patch.ratio[row, column]),
+        z_max=stage.z_max,
+        second_peak_ratio=elsewhere / math.exp(log_ratio[row, column]),
         heading_correction_deg=turn,
         heading_sigma_deg=turn_sigma,
         scale_correction=math.exp(scale),
         scale_sigma=scale_sigma,
         proof=inside / (total + outside),
+        perspective=perspective,
     )
+
+
+def _perspective(patch: Patch, row: int, column: int, stage: Stage, view: View) -> Perspective | None:
+    """What the view's parts tell of its tilt, laid where it fits best near a pixel if the tilt is as stated."""
+    reach = math.ceil(REFINE_RADIUS_M / patch.level.step_m)
+    top, left = max(0, row - reach), max(0, column - reach)
+    sharp = np.log(patch.sharp[top : row + reach + 1, left : column + reach + 1])
+    down, right = map(int, np.unravel_index(int(sharp.argmax()), sharp.shape))
+    place = patch.position(top + down + vertex(sharp[:, right], down), left + right + vertex(sharp[down], right))
+    hypothesis = patch.hypotheses[patch.best[top + down, left + right]]
+    template, deviation = stage.template(hypothesis)
+    # At a score of z deviations, one deviation more is e^z times as likely.
+    nats = float(patch.z[top + down, left + right]) / max(deviation, 1e-9)
+    return read_tilt(view, hypothesis, template, patch.level, place, nats)
 
 
 def _masses(patches: list[Patch], position: NDArray[np.float64], radius_m: float) -> tuple[float, float, float, float]:
@@ -228,15 +257,6 @@ def _covariance(patch: Patch, position: NDArray[np.float64], map_sigma_m: float)
     # The ratios are blurred by the map's error already, but pixels may be too coarse to show it.
     within = step**2 / 12.0
     return np.array([[max(across, map_sigma_m**2) + within, both], [both, max(along, map_sigma_m**2) + within]])
-
-
-def _blurred(patch: Patch, sigma_m: float) -> Patch:
-    """The patch with its ratios spread by what map and tilt leave unsure of the position."""
-    sigma_px = sigma_m / patch.level.step_m
-    if sigma_px < 0.3:
-        return patch
-    blurred = cv2.GaussianBlur(patch.ratio, (0, 0), sigma_px, borderType=cv2.BORDER_REPLICATE)
-    return replace(patch, ratio=np.asarray(blurred, np.float64))
 
 
 def _surface(patch: Patch) -> Surface:

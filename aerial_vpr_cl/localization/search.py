@@ -37,6 +37,7 @@ class Patch:
     top: int
     left: int
     ratio: NDArray[np.float64]  # (h, w) of p(view | here) to p(view | elsewhere), over all hypotheses
+    sharp: NDArray[np.float64]  # (h, w) the same before map and tilt are doubted: at first the very same array
     z: NDArray[np.float32]  # (h, w) score of the best hypothesis, in standard deviations of chance
     best: NDArray[np.int16]  # (h, w) that hypothesis
     said: NDArray[np.bool_]  # (h, w) where enough of the view lay on known ground; elsewhere the ratio is 1
@@ -58,24 +59,26 @@ class Stage:
         self._maker = TemplateMaker(view, level.step_m)
         self._templates: dict[tuple[float, float], tuple[Template, float]] = {}
         self._chances: dict[int, float] = {}
-        middle, sigma = self._template(Hypothesis())
+        middle, sigma = self.template(Hypothesis())
         self.z_max = middle.energy / sigma if sigma > 0.0 else 0.0
         self._table = level.likelihood.table(self.z_max)
 
     def lay(self, hypotheses: Sequence[Hypothesis], top: int, left: int, height: int, width: int) -> Patch:
         """Ratios of the drone positions of a window, in rows and columns of the level's lattice."""
-        templates = [self._template(hypothesis) for hypothesis in hypotheses]
+        templates = [self.template(hypothesis) for hypothesis in hypotheses]
         above = max(0, -min(template.top for template, _ in templates))
         before = max(0, -min(template.left for template, _ in templates))
         below = max(0, max(template.top + template.planes.shape[1] for template, _ in templates) - 1)
         behind = max(0, max(template.left + template.planes.shape[2] for template, _ in templates) - 1)
         window = Window.at(self.level, top - above, left - before, above + height + below, before + width + behind)
         shape = (height, width)
+        ratios = np.zeros(shape)
         patch = Patch(
             self.level,
             top,
             left,
-            np.zeros(shape),
+            ratios,
+            ratios,
             np.full(shape, -np.inf, np.float32),
             np.zeros(shape, np.int16),
             np.ones(shape, np.bool_),
@@ -104,7 +107,8 @@ class Stage:
         patch.ratio[~patch.said] = 1.0
         return patch
 
-    def _template(self, hypothesis: Hypothesis) -> tuple[Template, float]:
+    def template(self, hypothesis: Hypothesis) -> tuple[Template, float]:
+        """The view as supposed, and the standard deviation of its score by chance."""
         key = (hypothesis.turn_deg, hypothesis.scale)
         if key not in self._templates:
             template = self._maker.make(hypothesis)

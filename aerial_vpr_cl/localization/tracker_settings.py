@@ -13,6 +13,7 @@ class TrackerSettings:
 
     use_network: bool = setting(True, "let the network propose cells")
     use_registration: bool = setting(True, "lay the view on the map itself")
+    use_perspective: bool = setting(True, "read the error of the stated tilt off the perspective it leaves in the view")
     use_belief: bool = setting(True, "remember; false: every frame is answered alone")
     min_confidence: float = setting(
         0.99, "least share of the belief in one place for a position to be published", low=0.5, high=1.0

@@ -67,6 +67,14 @@ class View:
     offset_sigma_m: float  # what an unsure tilt adds to the position, in any direction
     heading_sigma_deg: float  # of the turn that is still unknown; 180: the top of the image is up, north anywhere
     scale_sigma: float  # relative, of metres_per_px
+    height_m: float | None = None  # of the camera above the ground, as the scale has it; none: no camera is known
+
+    @property
+    def tilt_sigma(self) -> float:
+        """Of the stated tilt, in radians; 0 where no height is known."""
+        if self.height_m is None:
+            return 0.0
+        return self.offset_sigma_m * self.height_m / (self.height_m**2 + float(self.offset_m @ self.offset_m))
 
     @property
     def footprint_m(self) -> float:
@@ -113,6 +121,7 @@ def make_view(image: NDArray[np.uint8], situation: Situation, settings: ViewSett
         offset_sigma_m=height_m / down**2 * math.radians(situation.tilt_sigma_deg),
         heading_sigma_deg=situation.heading_sigma_deg if situation.heading_known else UNKNOWN_HEADING_DEG,
         scale_sigma=scale_sigma,
+        height_m=height_m if situation.camera is not None else None,
     )
 
 
