@@ -68,14 +68,15 @@ def offline(store, image):
 
 def test_answers_have_the_images_stamps_and_the_librarys_positions(flight):
     stamps, points = store_support.track(12)
-    localizer = Localizer.open(flight.store)
+    localizer, datum = Localizer.open(flight.store), open_map(flight.store).datum
     for stamp_ns, image in zip(stamps, store_support.view(flight.store, points)):
         fix = flight.ask(image, stamp_ns)
         pose = flight.peer.wait_for(lambda fix=fix: [p for p in flight.poses if p.header.stamp == fix.header.stamp])[0]
         expected = offline(flight.store, image)
-        assert fix.status.status == 0 and fix.header.frame_id == "camera" and pose.header.frame_id == "utm"
+        assert fix.status.status == 0 and fix.header.frame_id == "camera" and pose.header.frame_id == "map"
         position = pose.pose.pose.position
-        assert [position.x, position.y] == expected.position.tolist()
+        assert [position.x, position.y] == datum.to_map(expected.position).tolist()
+        assert np.abs([position.x, position.y]).max() < store_support.SIDE_M  # small numbers, for viewers
         np.testing.assert_allclose(positions_of(fix, flight.store), expected.position, atol=1e-3)
         covariance = np.asarray(fix.position_covariance).reshape(3, 3)
         np.testing.assert_allclose(covariance[:2, :2], expected.covariance, rtol=1e-4)
@@ -141,7 +142,8 @@ def test_the_top_cells_are_shown_to_who_looks(flight):
     flight.peer.wait_for(lambda: flight.ask(image, 2 * 10**12 + len(flight.fixes)) and arrays)
     flight.peer.wait_for(lambda: len(arrays[-1].markers) == 4)
     best = arrays[-1].markers[1].pose.position
-    assert [best.x, best.y] == offline(flight.store, image).position.tolist()
+    expected = open_map(flight.store).datum.to_map(offline(flight.store, image).position)
+    np.testing.assert_allclose([best.x, best.y], expected, atol=1e-6)
 
 
 def test_cells_go_when_there_is_no_answer(flight):

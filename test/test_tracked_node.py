@@ -91,7 +91,7 @@ class TrackedFlight(Flight):
 @pytest.fixture(scope="module")
 def flight(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tracked")
-    with TrackedFlight(folder, "tracked", publish_rate_hz=20.0) as flight:
+    with TrackedFlight(folder, "tracked", publish_rate_hz=20.0, publish_tf=True) as flight:
         flight.peer.wait_matched()
         flight.status(lambda values: values["state"] == "active", limit_s=120.0)
         yield flight
@@ -113,9 +113,29 @@ def test_the_drone_is_found_followed_and_told_to_the_metre_with_its_heading(flig
         lambda: next((message for message in flight.odometry if message.header.stamp == fix.header.stamp), None)
     )
     yaw_deg = np.degrees(2 * np.arctan2(told.pose.pose.orientation.z, told.pose.pose.orientation.w))
-    assert yaw_deg == pytest.approx(90.0, abs=10.0) and told.header.frame_id == "utm"
+    assert yaw_deg == pytest.approx(90.0, abs=10.0) and told.header.frame_id == "map"
     assert told.child_frame_id == "base_link" and told.pose.covariance[35] < np.radians(20.0) ** 2
     assert flight.status(lambda values: values["tracker"] == "tracking")[0] == DiagnosticStatus.OK
+
+
+def test_transforms_are_published_or_the_diagnostics_say_what_is_missing(flight):
+    fix = flight.until_tracking()
+    try:
+        from tf2_msgs.msg import TFMessage
+    except ImportError:  # as with ROS from PyPI
+        assert flight.status()[2]["TF"].startswith("tf2_msgs is not installed")
+        return
+    static = flight.peer.listen(TFMessage, "/tf_static", LATCHED)
+    moving = flight.peer.listen(TFMessage, "/tf")
+    flight.peer.wait_matched()
+    fix = flight.step()
+    told = flight.peer.wait_for(lambda: [t for m in moving for t in m.transforms if t.header.stamp == fix.header.stamp])
+    assert (told[0].header.frame_id, told[0].child_frame_id) == ("map", "odom")
+    flight.peer.wait_for(lambda: static)
+    (found,) = static[0].transforms
+    datum = open_map(flight.store).datum
+    assert (found.header.frame_id, found.child_frame_id) == ("utm", "map")
+    assert (found.transform.translation.x, found.transform.translation.y) == (datum.easting_m, datum.northing_m)
 
 
 def test_positions_between_images_are_carried_on_by_odometry_with_its_stamps(flight):
@@ -165,11 +185,11 @@ def test_the_operator_can_ask_for_a_new_search_or_say_where_the_drone_is(flight)
     begin_again(flight)
     assert flight.step().status.status == NavSatStatus.STATUS_NO_FIX
     assert flight.state()["state"] in ("searching", "unsure")
-    pose = PoseWithCovarianceStamped(header=header_of(0, "map"))
+    pose = PoseWithCovarianceStamped(header=header_of(0, "odom"))
     flight.initial.publish(pose)
     flight.peer.wait_for(lambda: "initialpose is not used" in flight.process.log)
-    pose.header.frame_id = "utm"
-    pose.pose.pose.position.x, pose.pose.pose.position.y = flight.point.tolist()
+    pose.header.frame_id = "map"  # as RViz has it
+    pose.pose.pose.position.x, pose.pose.pose.position.y = open_map(flight.store).datum.to_map(flight.point).tolist()
     pose.pose.covariance[0] = pose.pose.covariance[7] = 400.0
     flight.initial.publish(pose)
     flight.peer.wait_for(lambda: "the views decide" in flight.process.log)

@@ -93,6 +93,7 @@ def describe(built: MapFolder, source_bytes: int) -> str:
         [
             f"map      {built.path}",
             f"place    {latitude:.5f}, {longitude:.5f}; EPSG:{built.grid.epsg} ({built.grid.projection.crs.name})",
+            f"datum    {_degrees(built)}: where the frame map begins",
             f"size     {width_m / 1000:.2f} × {height_m / 1000:.2f} km, {built.satellite.resolution_m:.2f} m per pixel"
             f", bands {', '.join(map(str, built.satellite.bands))}",
             f"grid     {built.grid.n_classes} cells of {settings.cell_side_m:g} m in {built.grid.n_groups} groups, "
@@ -103,3 +104,9 @@ def describe(built: MapFolder, source_bytes: int) -> str:
             f"storage  {stored / 1e6:.1f} MB{ratio}",
         ]
     )
+
+
+def _degrees(built: MapFolder) -> str:
+    """The datum as robot_localization takes it."""
+    latitude, longitude = built.grid.projection.to_wgs84((built.datum.easting_m, built.datum.northing_m))
+    return f"{latitude:.7f}, {longitude:.7f}"

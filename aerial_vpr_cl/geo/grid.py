@@ -58,8 +58,13 @@ class Grid:
     @cached_property
     def north_deg(self) -> float:
         """Bearing of true north in the middle of the map, clockwise from the map's own north."""
-        middle = (self.cells.min(axis=0) + self.cells.max(axis=0) + 1.0) / 2.0 * self.cell_side_m
-        return self.projection.north_deg(middle)
+        return self.projection.north_deg(self.middle)
+
+    @property
+    def middle(self) -> NDArray[np.float64]:
+        """(2,) easting and northing of the middle of all cells together."""
+        ends = self.cells.min(axis=0) + self.cells.max(axis=0) + 1.0
+        return np.asarray(ends / 2.0 * self.cell_side_m, np.float64)
 
     @property
     def n_groups(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -89,6 +89,7 @@ class MapFacts:
     value_range: ValueRange | None
     source: MapSource
     dates: tuple[MapDate, ...] = ()
+    datum: tuple[float, float] | None = None  # easting and northing of the frame `map`; None: not noted
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> MapFacts:
@@ -97,6 +98,7 @@ class MapFacts:
             return cls(
                 *_reading(values),
                 dates=tuple(MapDate(date["file"], *_reading(date)) for date in values.get("dates", ())),
+                datum=_point(values["datum"]) if "datum" in values else None,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise StoreError(f"the facts of the manifest are not understood: {error!r}") from None
@@ -109,3 +111,8 @@ def _reading(values: Mapping[str, Any]) -> tuple[tuple[int, ...], ValueRange | N
         tuple((float(low), float(high)) for low, high in ranges) if ranges else None,
         MapSource(source["name"], source["sha256"], tuple(source["bands"])),
     )
+
+
+def _point(values: Sequence[float]) -> tuple[float, float]:
+    easting, northing = values
+    return float(easting), float(northing)

@@ -20,6 +20,7 @@ from aerial_vpr_cl.files import (
     verify_manifest,
     write_manifest,
 )
+from aerial_vpr_cl.geo.datum import Datum, rounded_middle
 from aerial_vpr_cl.geo.grid import NO_CLASS, Grid
 from aerial_vpr_cl.geo.terrain import Terrain
 from aerial_vpr_cl.geo.view_kind import AS_SEEN
@@ -88,6 +89,11 @@ class MapFolder:
         return [self.satellite, *others]
 
     @cached_property
+    def datum(self) -> Datum:
+        """Where the frame `map` begins; of maps that do not note it, as it would be noted now."""
+        return Datum.at(self.facts.datum or rounded_middle(self.grid), self.grid.projection)
+
+    @cached_property
     def terrain(self) -> Terrain | None:
         """How high the ground lies; none if the map was built without an elevation model."""
         return load_terrain(self.path)
@@ -144,7 +150,7 @@ def build_map(
     (folder / MANIFEST).unlink(missing_ok=True)
     files, stored_bands = store_raster(raster, folder, satellite.bands, link=link, progress=progress)
     replace_file(folder / GRID_FILE, json.dumps(grid.to_dict()).encode())
-    write_manifest(folder, [GRID_FILE, *files], bands=stored_bands, **facts)
+    write_manifest(folder, [GRID_FILE, *files], bands=stored_bands, datum=rounded_middle(grid), **facts)
     return replace(open_map(store), opened=satellite, laid=patches)
 
 

@@ -58,6 +58,11 @@ class Odometer:
             self._places.clear()
         self._places.add(reading.stamp_ns, Place(position, rotation, self._origins))
 
+    @property
+    def place(self) -> Place | None:
+        """Where odometry has the drone at the frame asked for last."""
+        return self._last_place
+
     def motion_to(self, stamp_ns: int) -> tuple[Motion | None, str]:
         """The motion since the frame asked for before; or none, and why if odometry was ever heard."""
         last_ns, last = self._last_ns, self._last_place

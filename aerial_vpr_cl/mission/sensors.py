@@ -11,7 +11,7 @@ from aerial_vpr_cl.geo.camera import CameraModel
 from aerial_vpr_cl.geo.rotation import Matrix, from_angles, from_quaternion, heading_of, interpolate, turned
 from aerial_vpr_cl.geo.terrain import Near, Terrain
 from aerial_vpr_cl.mission.heights import HeightMeter
-from aerial_vpr_cl.mission.odometer import Odometer
+from aerial_vpr_cl.mission.odometer import Odometer, Place
 from aerial_vpr_cl.mission.readings import AltitudeReading, CameraReading, HeightReading, ImuReading, Reading
 from aerial_vpr_cl.mission.sensor_settings import SensorSettings
 from aerial_vpr_cl.mission.series import Around, Series
@@ -98,6 +98,12 @@ class FlightSensors:
             motion, why = self._odometer.motion_to(stamp_ns)
             self._note(ODOMETRY, why)
             return situation, motion
+
+    @property
+    def place(self) -> Place | None:
+        """Where odometry has the drone at the frame asked for last; None if that is not known."""
+        with self._lock:
+            return self._odometer.place
 
     # Attitude
 

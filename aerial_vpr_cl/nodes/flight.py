@@ -17,9 +17,11 @@ from aerial_vpr_cl.mission.sensor_settings import SensorSettings
 from aerial_vpr_cl.mission.sensors import FlightSensors
 from aerial_vpr_cl.nodes.answering import Answering
 from aerial_vpr_cl.nodes.flight_outputs import FlightOutputs
+from aerial_vpr_cl.nodes.frames import Frames
 from aerial_vpr_cl.nodes.managed_node import ManagedNode
 from aerial_vpr_cl.nodes.node_settings import TRACKED, FlightSettings
 from aerial_vpr_cl.nodes.positions_between import PositionsBetween
+from aerial_vpr_cl.nodes.transforms import Transforms
 
 
 class Flight:
@@ -28,14 +30,18 @@ class Flight:
     def __init__(self, node: ManagedNode[Localizer]) -> None:
         self._watch = node.watch
         store, grid = node.watch.path, self.localizer.grid
+        folder = open_map(store)
         self.settings: FlightSettings = node.settings[FlightSettings]
         sensors, gates = node.settings[SensorSettings], node.settings[GnssGates]
         tracking: TrackerSettings = node.settings[TrackerSettings]
+        self.frames = Frames.of(self.settings, folder.datum)
         self.near: Near | None = None
         """Where the drone was at the last frame, for the terrain under it."""
         with ExitStack() as parts:
-            self.outputs = FlightOutputs(node, self.settings)
+            self.outputs = FlightOutputs(node, self.settings, self.frames)
             parts.callback(self.outputs.close)
+            self.transforms = Transforms(node, self.frames, follow_odometry=self.settings.publish_tf)
+            parts.callback(self.transforms.close)
             self.between: PositionsBetween | None = None
             if self.settings.publish_rate_hz > 0.0:
                 self.between = PositionsBetween(node, self.settings, tracking, sensors, self.outputs)
@@ -43,7 +49,7 @@ class Flight:
             missions, recording = GenerationStore(store).missions_dir, node.settings[RecorderSettings]
             self.recorder = MissionRecorder(missions, grid, recording, gates, sensors, self.most_pixels)
             parts.callback(self.recorder.close)
-            self.sensors = FlightSensors(sensors, north_deg=grid.north_deg, terrain=open_map(store).terrain)
+            self.sensors = FlightSensors(sensors, north_deg=grid.north_deg, terrain=folder.terrain)
             follow = tracking if self.settings.answer == TRACKED else None
             self.answering = Answering(store, follow, lambda: self.localizer)
             self.gnss = GnssWatch(grid.projection, gates)

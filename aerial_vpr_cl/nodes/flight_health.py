@@ -38,6 +38,7 @@ def values_of(flight: Flight | None, counters: FlightCounters) -> dict[str, Any]
     """Tracker, frames, GNSS and recorder, also before there are any."""
     return {
         "tracker": flight.answering.state if flight else "",
+        "TF": flight.transforms.note if flight else "",
         **counters.values(),
         **gnss_values(flight.gnss.report() if flight else GnssReport()),
         **recording_values(flight.recorder.status if flight else RecorderStatus()),

@@ -16,10 +16,10 @@ from aerial_vpr_cl.mission.gnss import Fix
 from aerial_vpr_cl.mission.messages import stamp_of
 from aerial_vpr_cl.mission.readings import AltitudeReading, OdometryReading, Reading
 from aerial_vpr_cl.mission.sensor_settings import SensorSettings
-from aerial_vpr_cl.nodes import messages
 from aerial_vpr_cl.nodes.diagnostics import FlightCounters
 from aerial_vpr_cl.nodes.flight import Flight
 from aerial_vpr_cl.nodes.frame_answers import JUMP_NS, Decode, Frame
+from aerial_vpr_cl.nodes.frames import initial_pose_of
 from aerial_vpr_cl.nodes.instruments import Instruments
 from aerial_vpr_cl.nodes.living_node import LivingNode
 from aerial_vpr_cl.nodes.node_settings import COMPRESSED
@@ -102,8 +102,7 @@ class FlightInputs:
                 return
             logger = self._node.get_logger()
             try:
-                stated = messages.initial_pose_of(message, self._flight.settings.map_frame_id)
-                self._flight.answering.initialize(*stated)
+                self._flight.answering.initialize(*initial_pose_of(message, self._flight.frames))
                 self._flight.forget_position()
                 logger.info("the operator says where the drone is; the views decide")
             except AerialVprError as error:

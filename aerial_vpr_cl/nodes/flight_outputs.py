@@ -16,18 +16,19 @@ from visualization_msgs.msg import MarkerArray
 
 from aerial_vpr_cl.localization.estimate import Estimate, Estimator, Rejection
 from aerial_vpr_cl.nodes import messages
+from aerial_vpr_cl.nodes.frames import Frames
 from aerial_vpr_cl.nodes.living_node import LATCHED
 from aerial_vpr_cl.nodes.node_settings import FlightSettings
 
 Heading = tuple[float, float]
-"""Degrees clockwise from north, and sigma."""
+"""Degrees clockwise from the grid's north, and sigma."""
 
 
 class FlightOutputs:
     """Publishers of a managed node, silent while it is not active."""
 
-    def __init__(self, node: LifecycleNode, settings: FlightSettings) -> None:
-        self._node, self._settings = node, settings
+    def __init__(self, node: LifecycleNode, settings: FlightSettings, frames: Frames) -> None:
+        self._node, self._settings, self._frames = node, settings, frames
         self._altitude = 0.0 if settings.zero_altitude else math.nan
         self._publishers: list[Any] = []
         self._geo_pose_type = messages.geo_pose_type()
@@ -45,21 +46,23 @@ class FlightOutputs:
     ) -> None:
         """A position of that time."""
         fix_header = messages.header_of(stamp_ns, self._settings.fix_frame_id or camera_frame)
-        map_header = messages.header_of(stamp_ns, self._settings.map_frame_id)
+        map_header, frames = messages.header_of(stamp_ns, self._frames.map_id), self._frames
+        there, (heading_deg, sigma_deg) = frames.local(answer), heading
+        yaw_rad = frames.yaw_rad(heading_deg)
         self._fix.publish(messages.fix_message(fix_header, answer, estimator, self._altitude))
-        self._pose.publish(messages.pose_message(map_header, answer))
-        self._odometry.publish(messages.odometry_message(map_header, self._settings.base_frame_id, answer, *heading))
+        self._pose.publish(messages.pose_message(map_header, there))
+        self._odometry.publish(messages.odometry_message(map_header, frames.base_id, there, yaw_rad, sigma_deg))
         if self._geo_pose is not None:
             self._geo_pose.publish(messages.geo_pose_message(self._geo_pose_type, fix_header, answer, estimator))
         if self._cells.get_subscription_count():
-            self._cells.publish(messages.cells_message(map_header, answer, estimator))
+            self._cells.publish(messages.cells_message(map_header, answer, estimator.grid, frames.datum))
 
     def publish_silence(self, stamp_ns: int, camera_frame: str, estimator: Estimator) -> None:
         """Say that there is no answer: whoever waits for this image need not wait longer."""
         header = messages.header_of(stamp_ns, self._settings.fix_frame_id or camera_frame)
         self._fix.publish(messages.no_fix_message(header, estimator, self._altitude))
         if self._cells.get_subscription_count():
-            self._cells.publish(messages.no_cells_message(messages.header_of(stamp_ns, self._settings.map_frame_id)))
+            self._cells.publish(messages.no_cells_message(messages.header_of(stamp_ns, self._frames.map_id)))
 
     def publish_state(self, stamp_ns: int, state: str, answer: Estimate | Rejection) -> None:
         """What the tracker does, and why it is silent if it is."""

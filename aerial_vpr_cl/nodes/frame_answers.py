@@ -54,6 +54,7 @@ class FrameAnswers:
                 outputs.publish_silence(frame.stamp_ns, camera_frame, estimator)
             else:
                 outputs.publish(frame.stamp_ns, camera_frame, answer, estimator, heading)
+                flight.transforms.follow(frame.stamp_ns, answer.position, heading, flight.sensors.place)
                 self._counters.add_answer(time.monotonic() - frame.received_s)
                 flight.gnss.add_position(frame.stamp_ns, answer.position, answer.covariance)
             outputs.publish_state(frame.stamp_ns, answering.state, answer)

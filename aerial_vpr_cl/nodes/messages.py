@@ -10,21 +10,20 @@ from typing import Any
 import numpy as np
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
-from geometry_msgs.msg import PoseWithCovarianceStamped
+from geometry_msgs.msg import PoseWithCovarianceStamped, Quaternion
 from nav_msgs.msg import Odometry
 from numpy.typing import NDArray
 from sensor_msgs.msg import NavSatFix, NavSatStatus
 from std_msgs.msg import ColorRGBA, Header
 from visualization_msgs.msg import Marker, MarkerArray
 
-from aerial_vpr_cl.errors import MissionError
+from aerial_vpr_cl.geo.datum import Datum
+from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.localization.estimate import REASONS, Estimate, Estimator
 from aerial_vpr_cl.localization.states import LOST, STATES, TRACKING
 from aerial_vpr_cl.mission.gnss import OWN_HEIGHT_VARIANCE_M2
 from aerial_vpr_cl.nodes.node_settings import SINGLE_FRAME
 
-LEAST_STATED_M2, UNSTATED_M2 = 1.0, 50.0**2
-"""An operator who states less than a metre has stated nothing, and is taken to mean some 50 m."""
 UNKNOWN_RAD2 = math.pi**2
 """Variance of an angle that is not known."""
 
@@ -55,7 +54,7 @@ def no_fix_message(header: Header, estimator: Estimator, altitude: float = math.
 
 
 def pose_message(header: Header, estimate: Estimate) -> PoseWithCovarianceStamped:
-    """Easting and northing in the map's UTM frame; height and heading are not known, and their variances say so."""
+    """A place in the frame `map`; height and heading are not known, and their variances say so."""
     message = PoseWithCovarianceStamped(header=header)
     message.pose.pose.position.x, message.pose.pose.position.y = (float(value) for value in estimate.position)
     message.pose.covariance = covariance_6x6(estimate.covariance)
@@ -63,14 +62,13 @@ def pose_message(header: Header, estimate: Estimate) -> PoseWithCovarianceStampe
 
 
 def odometry_message(
-    header: Header, child_frame_id: str, estimate: Estimate, heading_deg: float, heading_sigma_deg: float
+    header: Header, child_frame_id: str, estimate: Estimate, yaw_rad: float, heading_sigma_deg: float
 ) -> Odometry:
-    """Position and heading in the map's frame; height, tilt and speed are not known, and their variances say so."""
+    """A place and yaw in the frame `map`; height, tilt and speed are not known, and their variances say so."""
     message = Odometry(header=header, child_frame_id=child_frame_id)
     pose = message.pose.pose
     pose.position.x, pose.position.y = (float(value) for value in estimate.position)
-    yaw = math.radians(90.0 - heading_deg)
-    pose.orientation.z, pose.orientation.w = math.sin(yaw / 2.0), math.cos(yaw / 2.0)
+    pose.orientation = about_up(yaw_rad)
     covariance = covariance_6x6(estimate.covariance)
     covariance[35] = min(math.radians(heading_sigma_deg) ** 2, UNKNOWN_RAD2)
     message.pose.covariance = covariance
@@ -91,21 +89,6 @@ def state_message(node_name: str, state: str, reason: str, values: Mapping[str, 
     )
 
 
-def initial_pose_of(
-    message: PoseWithCovarianceStamped, frame_id: str
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Position and covariance that an operator states; MissionError says what does not fit."""
-    if message.header.frame_id not in ("", frame_id):
-        raise MissionError(f"it is in frame '{message.header.frame_id}'; give it in '{frame_id}' (map_frame_id)")
-    position = np.array([message.pose.pose.position.x, message.pose.pose.position.y])
-    covariance = np.asarray(message.pose.covariance, np.float64).reshape(6, 6)[:2, :2]
-    if not (np.isfinite(position).all() and np.isfinite(covariance).all()):
-        raise MissionError("it holds something that is not a number")
-    if (np.linalg.eigvalsh((covariance + covariance.T) / 2.0) < LEAST_STATED_M2).any():
-        covariance = np.eye(2) * UNSTATED_M2
-    return position, covariance
-
-
 def geo_pose_message(message_type: Any, header: Header, estimate: Estimate, estimator: Estimator) -> Any:
     """A geographic_msgs/GeoPoseWithCovarianceStamped: its covariance has the latitude (north) first."""
     message = message_type(header=header)
@@ -116,14 +99,14 @@ def geo_pose_message(message_type: Any, header: Header, estimate: Estimate, esti
     return message
 
 
-def cells_message(header: Header, estimate: Estimate, estimator: Estimator) -> MarkerArray:
-    """The most probable cells as flat boxes, the more opaque the more probable."""
-    side = estimator.grid.cell_side_m
+def cells_message(header: Header, estimate: Estimate, grid: Grid, datum: Datum) -> MarkerArray:
+    """The most probable cells as flat boxes in the frame `map`, the more opaque the more probable."""
+    side, centres = grid.cell_side_m, datum.to_map(grid.centres[estimate.cells])
     markers = no_cells_message(header).markers
-    for rank, (cell, probability) in enumerate(zip(estimate.cells, estimate.probabilities)):
+    for rank, (centre, probability) in enumerate(zip(centres, estimate.probabilities)):
         marker = Marker(header=header, ns="cells", id=rank, type=Marker.CUBE, action=Marker.ADD)
-        marker.pose.position.x, marker.pose.position.y = (float(value) for value in estimator.grid.centres[cell])
-        marker.pose.orientation.w = 1.0
+        marker.pose.position.x, marker.pose.position.y = (float(value) for value in centre)
+        marker.pose.orientation = about_up(datum.grid_yaw_rad)
         marker.scale.x, marker.scale.y, marker.scale.z = side, side, 1.0
         marker.color = ColorRGBA(r=0.1, g=0.6, b=0.2 if rank else 0.9, a=float(0.1 + 0.8 * probability))
         marker.text = f"{probability:.3f}"
@@ -134,6 +117,11 @@ def cells_message(header: Header, estimate: Estimate, estimator: Estimator) -> M
 def no_cells_message(header: Header) -> MarkerArray:
     """What was shown before is not true any more."""
     return MarkerArray(markers=[Marker(header=header, action=Marker.DELETEALL)])
+
+
+def about_up(yaw_rad: float) -> Quaternion:
+    """A level orientation, counter-clockwise from the x axis."""
+    return Quaternion(z=math.sin(yaw_rad / 2.0), w=math.cos(yaw_rad / 2.0))
 
 
 def covariance_6x6(horizontal: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -49,8 +49,13 @@ class FlightSettings(ManagedSettings):
     )
     device: str = setting("auto", "where the network computes: auto, cpu, cuda or cuda:N", pattern=DEVICE_PATTERN)
     runtime: str = setting(AUTO, RUNTIME_HELP, choices=RUNTIMES)
-    map_frame_id: str = setting("utm", "frame of ~/pose, ~/odometry and ~/cells: the map's UTM zone")
+    map_frame_id: str = setting(
+        "map", "frame of ~/pose, ~/odometry and ~/cells: x to true east, y to true north from the map's datum"
+    )
+    utm_frame_id: str = setting("utm", "frame of easting and northing of the map's UTM zone; `map` lies in it")
     base_frame_id: str = setting("base_link", "child frame of ~/odometry: the drone")
+    odom_frame_id: str = setting("odom", "frame of what arrives on `odometry`")
+    publish_tf: bool = setting(False, "also publish map → odom on /tf; needs odometry, a heading and tf2_msgs")
     fix_frame_id: str = setting("", "frame of ~/fix and ~/geo_pose; empty: that of the image")
     zero_altitude: bool = setting(
         False, "altitude 0 instead of NaN in ~/fix, for readers that drop a fix without one (navsat_transform_node)"
