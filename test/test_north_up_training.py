@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 from store_support import make_map
+from synthetic_rasters import write_raster
 
 from aerial_vpr_cl.geo.view_kind import PAPER_VIEW, ViewKind
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.knowledge import network_of
+from aerial_vpr_cl.knowledge.map_dates import add_dates
 from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.learning.augmentation import PAPER, augment
 from aerial_vpr_cl.learning.base_training import judged_views, train_base
@@ -38,6 +40,28 @@ def test_without_errors_a_batch_is_the_map_itself(store):
     folder = open_map(store)
     views = SatelliteBatches(folder, PAPER_RECIPE.for_view(EXACT), 32, 8, seed=1).read(0, group=0)
     assert difference(views.images, north_up_at(folder, views.positions, 32)) < 1e-9
+
+
+def test_batches_come_from_all_dates_of_the_map_where_these_show_the_ground(tmp_path):
+    """The other date is a negative of the map's western half."""
+    store = make_map(tmp_path, blur_px=12.0, view="north_up")
+    first = open_map(store).satellite
+    west, _, east, north = first.bounds
+    rgba = first.read_area(
+        west, north, first.resolution_m, (round((north - first.bounds[1]) / first.resolution_m),) * 2
+    )
+    half = rgba.shape[1] // 2
+    folder = add_dates(store, [write_raster(tmp_path / "b.tif", 255 - rgba[:, :half, :3], pixel=first.resolution_m)])
+    batches = SatelliteBatches(folder, PAPER_RECIPE.for_view(EXACT), 32, 48, seed=1)
+    views = batches.read(0, group=0)
+    map_itself = north_up_at(folder, views.positions, 32)
+    negative = np.array([difference(*pair) > 2.0 for pair in zip(views.images, map_itself)])
+    beside = views.positions[:, 0] + folder.settings.footprint_m / 2.0 > (west + east) / 2.0
+    assert difference(views.images[negative], 255.0 - map_itself[negative]) < 3.0
+    assert not negative[beside].any()
+    assert 0.2 < negative[~beside].mean() < 0.8
+    parts = [batches.read(0, group=0, rank=rank, world=2).images for rank in (0, 1)]
+    assert (parts[0] == views.images[::2]).all() and (parts[1] == views.images[1::2]).all()
 
 
 def test_batches_and_held_out_views_are_turned_and_scaled_a_little(store):

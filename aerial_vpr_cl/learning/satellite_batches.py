@@ -65,9 +65,12 @@ class SatelliteBatches:
         if recipe.jitter:
             moved = centres + rng.uniform(-0.5, 0.5, (len(rows), 2)) * settings.stride_m
             centres = np.where((grid.class_of(moved) == classes)[:, None], moved, centres)
+        dates = (
+            rng.integers(len(self.folder.dates), size=len(rows)) if len(self.folder.dates) > 1 else np.zeros_like(rows)
+        )
         mine = slice(rank, None, world)
         read_px = self.size_px if recipe.view.is_north_up else round(READ_MARGIN * self.size_px)
-        images, _ = self.folder.satellite.read_patches(centres[mine], angles[mine], footprints[mine], read_px)
+        images = _read_dates(self.folder, dates[mine], centres[mine], angles[mine], footprints[mine], read_px)
         how = recipe.augmentation
         places = range(rank, len(rows), world)
         views = [
@@ -75,6 +78,26 @@ class SatelliteBatches:
             for place, image in zip(places, images)
         ]
         return LabelledViews(np.stack(views), classes[mine], centres[mine])
+
+
+def _read_dates(
+    folder: MapFolder,
+    dates: NDArray[np.int64],
+    centres: NDArray[np.float64],
+    angles_deg: NDArray[np.float64],
+    footprints_m: NDArray[np.float64],
+    size_px: int,
+) -> NDArray[np.uint8]:
+    """(n, S, S, 3) views, each from the date of the map with its number, or from the first where that has no data."""
+    images = np.zeros((len(dates), size_px, size_px, 3), np.uint8)
+    for number, raster in reversed(list(enumerate(folder.dates))):
+        rows = np.flatnonzero(dates == number)
+        if len(rows):
+            images[rows], valid = raster.read_patches(centres[rows], angles_deg[rows], footprints_m[rows], size_px)
+            if number:
+                dates = dates.copy()
+                dates[rows[valid < 1.0 - folder.settings.max_nodata]] = 0
+    return images
 
 
 def held_out_views(
