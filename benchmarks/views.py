@@ -17,7 +17,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
-from tracking import MAP, MAP_DATE, fly
+from tracking import MAP_DATE, flown
 
 from aerial_vpr_cl.evaluation.flight_score import FlightAnswers, score
 from aerial_vpr_cl.evaluation.store_evaluation import follow
@@ -29,9 +29,11 @@ from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings, S
 from aerial_vpr_cl.mission.mission import Flight
 from aerial_vpr_cl.mission.situation import UNKNOWN_HEADING_DEG
 from aerial_vpr_cl.progress import ProgressBar
+from aerial_vpr_cl.satellite.patches import PatchSettings
 from aerial_vpr_cl.simulation.scenario import MissionSpec, load_scenario
 from aerial_vpr_cl.simulation.sensors import InstrumentSettings
 
+MAP = PatchSettings(cell_side_m=250.0, footprint_m=560.0)
 SCENARIO = Path(__file__).parents[1] / "config" / "scenarios" / "naip_nd.yaml"
 PERFECT = InstrumentSettings(
     heading_noise_deg=0.0, heading_bias_deg=0.0, tilt_noise_deg=0.0, height_noise=0.0, odometry_noise=0.0
@@ -83,7 +85,7 @@ def measure(kind: str, folder: Path, store: Path | None, steps: int, seed: int) 
         cases = CASES if kind == "north_up" else {"as it comes": InstrumentSettings()}
         figures = {}
         for name, instruments in cases.items():
-            flights = [fly(scenario, _thinned(spec, instruments)) for spec in scenario.missions]
+            flights = [flown(folder, _thinned(spec, instruments))[1] for spec in scenario.missions]
             if "unknown" in name:
                 flights = [without_heading(flight) for flight in flights]
             figures[name] = _figures([follow(network, flight) for flight in flights])

@@ -8,6 +8,9 @@ from aerial_vpr_cl.geo.view_kind import PAPER_VIEW, ViewKind
 from aerial_vpr_cl.learning.augmentation import PAPER, PHOTOMETRIC, STYLE, Augmentation
 from aerial_vpr_cl.model.backbone import family_of
 
+FRAME = (0.8, 1.3)
+"""Sides of what a camera sees, in footprints of a north-up view: some see a little less than that, others more."""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -36,9 +39,9 @@ class Recipe:
         if not view.is_north_up:
             return self
         turn, zoom = view.heading_sigma_deg, view.zoom_sigma
-        base = (self.north_up_augmentation or self.augmentation).uncropped()
+        base = replace((self.north_up_augmentation or self.augmentation).uncropped(), frame=FRAME)
         mission = (self.north_up_augmentation or self.mission_augmentation).uncropped()
-        mission = replace(mission, turn_sigma_deg=turn, zoom_sigma=zoom)
+        mission = replace(mission, frame=FRAME, turn_sigma_deg=turn, zoom_sigma=zoom)
         return replace(self, view=view, augmentation=base, mission_augmentation=mission, zoom=(1.0, 1.0))
 
 
