@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from aerial_vpr_cl import __version__
+from aerial_vpr_cl.commands.figures import add_json
 from aerial_vpr_cl.errors import AerialVprError
+from aerial_vpr_cl.terminal import styled
 
 VERBS = {
     "build-map": "cut a GeoTIFF into the grid and make a store",
@@ -52,6 +54,7 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
             sub.description = command.HELP
             sub.formatter_class = argparse.RawDescriptionHelpFormatter
             command.add_arguments(sub)
+            add_json(sub)
     return parser
 
 
@@ -64,21 +67,26 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a file name may hold what is no text
     logging.basicConfig(level=logging.INFO if args.verbose else logging.WARNING, format="%(levelname)s %(message)s")
     try:
-        command_of(args.verb).run(args)
+        with args.json.apart():
+            command_of(args.verb).run(args)
     except AerialVprError as error:
-        print(f"aerial-vpr {args.verb}: {error}", file=sys.stderr)
+        print(f"{_who(args.verb)}: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        print(f"aerial-vpr {args.verb}: {where}{error.strerror or error}", file=sys.stderr)
+        print(f"{_who(args.verb)}: {where}{error.strerror or error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"aerial-vpr {args.verb}: interrupted", file=sys.stderr)
+        print(f"{_who(args.verb)}: interrupted", file=sys.stderr)
         return 130
     return 0
+
+
+def _who(verb: str) -> str:
+    return styled(f"aerial-vpr {verb}", "red", sys.stderr)
 
 
 if __name__ == "__main__":

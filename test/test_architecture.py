@@ -19,7 +19,7 @@ LAYERS = {
     "localization": {"geo", "satellite", "mission", "model", "knowledge"},
     "learning": {"geo", "satellite", "mission", "model", "memory", "knowledge", "localization"},
     "evaluation": {"geo", "satellite", "mission", "model", "memory", "knowledge", "localization", "learning"},
-    "page": {"geo", "satellite", "mission", "model", "knowledge", "localization", "evaluation"},
+    "page": {"geo", "satellite", "mission", "model", "memory", "knowledge", "localization", "evaluation"},
     "benchmark": {
         *("geo", "satellite", "mission", "model", "memory", "knowledge", "localization", "learning", "evaluation"),
         "simulation",
@@ -27,7 +27,7 @@ LAYERS = {
 }
 """Folder → folders it may import from, besides itself. Nodes, commands and cli know all and are known by nobody."""
 
-GROUND = {"errors", "settings", "progress", "files", "image_headers", "images", "__init__"}
+GROUND = {"errors", "settings", "progress", "files", "image_headers", "images", "terminal", "__init__"}
 
 
 def imported_parts(path: Path) -> set[str]:

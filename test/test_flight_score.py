@@ -1,13 +1,14 @@
 """Scores of a flight say how many answers there were, how near and how honest."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from synthetic_rasters import write_raster
 
 from aerial_vpr_cl.evaluation.flight_score import FlightAnswers, score
-from aerial_vpr_cl.evaluation.score_tables import flight_values, score_table, scores_of
+from aerial_vpr_cl.evaluation.score_tables import answers_of_values, flight_values, score_table, scores_of
 from aerial_vpr_cl.evaluation.track_pictures import draw_flights
 from aerial_vpr_cl.satellite.raster import SatelliteMap
 
@@ -62,8 +63,18 @@ def test_flights_are_tabled_apart_and_together():
     scores = scores_of(flights)
     assert list(scores) == ["A", "B", "all frames", "VIS", "IR"]
     assert scores["all frames"].frames == 4
-    assert "| B |" in score_table(scores)
+    head, *rows = score_table(scores).splitlines()
+    assert len(rows) == 5 and len({len(line.rstrip()) for line in rows}) == 1
+    assert rows[1].split()[:3] == ["B", "2", "1"] and "NEES" in head
     assert flight_values(flights[1])["errors_m"] == [7.0]
+
+
+def test_a_flight_comes_back_from_its_values():
+    given = replace(flight([5.0, np.nan, 120.4, 3.0], unknown=[3]), refused={"duplicate": 2}, epsg=32614)
+    again = answers_of_values(json.loads(json.dumps(flight_values(given), allow_nan=False)))
+    assert score([again]).to_dict() == score([given]).to_dict()
+    assert (again.name, again.modality, again.refused, again.epsg) == ("A", "VIS", {"duplicate": 2}, 32614)
+    assert again.reasons == given.reasons and again.stamps_ns.tolist() == given.stamps_ns.tolist()
 
 
 def test_flights_are_drawn(tmp_path):

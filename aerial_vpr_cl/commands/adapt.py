@@ -40,10 +40,12 @@ def run(args: argparse.Namespace) -> None:
         recording = missions_being_recorded(GenerationStore(args.store).missions_dir)
         still = f"; {', '.join(recording)} is still being recorded" if recording else ""
         print(f"{args.store}: no mission is waiting{still}")
+        args.json.write({"missions": []})
         return
     reports = adapt(args.store, missions, settings, ProgressBar())
     for report in reports:
         print(report.summary())
+    args.json.write({"missions": [report.to_dict() for report in reports]})
     failed = [report.mission for report in reports if not report.committed]
     if failed:
         raise AerialVprError(f"not learnt: {', '.join(failed)}")

@@ -55,6 +55,7 @@ def run(args: argparse.Namespace) -> None:
         for one in benchmark.runs():
             print(f"{'waiting' if one in left else 'done   '}  {one.name}")
         print(f"{len(benchmark.runs()) - len(left)} of {len(benchmark.runs())} runs are done")
+        args.json.write({"runs": {one.name: {"done": one not in left} for one in benchmark.runs()}})
         return
     if not args.report:
         workers = max(1, args.workers or (os.cpu_count() or 1) // benchmark.settings.threads)
@@ -69,3 +70,6 @@ def run(args: argparse.Namespace) -> None:
     print(write_report(benchmark, records, report))
     draw_pictures(work, records, report)
     print(f"{len(records)} runs; tables and figures in {report}")
+    kept = ("summary", "localization", "held_out_recall", "matrix", "missions", "threshold_m")
+    runs = {one.name: {name: record[name] for name in kept} for one, record in records.items()}
+    args.json.write({"report": report, "runs": runs})

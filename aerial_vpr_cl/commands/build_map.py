@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -75,38 +77,60 @@ def run(args: argparse.Namespace) -> None:
         add_terrain(args.out, args.dem, args.dem_offset_m)
     picture = built.path / "map.png"
     draw_map(built.satellite, built.grid, picture)
-    print(describe(built, sum(map(raster_bytes, [args.raster, *args.also]))))
-    if built.terrain is not None:
-        low, high = np.nanmin(built.terrain.elevation_m), np.nanmax(built.terrain.elevation_m)
-        print(f"terrain  {low:.0f} to {high:.0f} m")
+    figures = figures_of(built, sum(map(raster_bytes, [args.raster, *args.also])))
+    print(describe(figures))
     print(f"picture  {picture}")
+    args.json.write({**figures, "picture": picture})
 
 
-def describe(built: MapFolder, source_bytes: int) -> str:
-    """A few lines about a map: where, how large, how many classes, and what it costs on disk."""
+def figures_of(built: MapFolder, source_bytes: int) -> dict[str, Any]:
+    """A map in figures: where, how large, how many classes, and what it costs on disk."""
     width_m, height_m = built.satellite.size_m
     latitude, longitude = built.grid.projection.to_wgs84(built.grid.centres.mean(axis=0))
-    stored = sum(path.lstat().st_size for path in built.path.iterdir() if path.suffix != ".png")
-    ratio = f", {stored / source_bytes:.2f} × the raster" if source_bytes else ""
-    settings = built.settings
-    return "\n".join(
-        [
-            f"map      {built.path}",
-            f"place    {latitude:.5f}, {longitude:.5f}; EPSG:{built.grid.epsg} ({built.grid.projection.crs.name})",
-            f"datum    {_degrees(built)}: where the frame map begins",
-            f"size     {width_m / 1000:.2f} × {height_m / 1000:.2f} km, {built.satellite.resolution_m:.2f} m per pixel"
-            f", bands {', '.join(map(str, built.satellite.bands))}",
-            f"grid     {built.grid.n_classes} cells of {settings.cell_side_m:g} m in {built.grid.n_groups} groups, "
-            f"hash {built.grid.hash[:12]}",
-            f"views    {settings.view_kind}",
-            f"patches  {len(built.patches)} of {settings.footprint_m:g} m, every {settings.stride_m:g} m, "
-            f"{settings.rotations} headings",
-            f"storage  {stored / 1e6:.1f} MB{ratio}",
-        ]
-    )
+    datum = built.grid.projection.to_wgs84((built.datum.easting_m, built.datum.northing_m))
+    heights = built.terrain.elevation_m if built.terrain is not None else None
+    return {
+        "map": str(built.path),
+        "latitude": float(latitude),
+        "longitude": float(longitude),
+        "datum": [float(degrees) for degrees in datum],  # as robot_localization takes it
+        "epsg": built.grid.epsg,
+        "crs": built.grid.projection.crs.name,
+        "width_m": width_m,
+        "height_m": height_m,
+        "resolution_m": built.satellite.resolution_m,
+        "bands": list(built.satellite.bands),
+        "cells": built.grid.n_classes,
+        "cell_side_m": built.settings.cell_side_m,
+        "groups": built.grid.n_groups,
+        "grid_hash": built.grid.hash,
+        "views": str(built.settings.view_kind),
+        "patches": len(built.patches),
+        "footprint_m": built.settings.footprint_m,
+        "stride_m": built.settings.stride_m,
+        "rotations": built.settings.rotations,
+        "stored_bytes": sum(path.lstat().st_size for path in built.path.iterdir() if path.suffix != ".png"),
+        "source_bytes": source_bytes,
+        "terrain_m": None if heights is None else [float(np.nanmin(heights)), float(np.nanmax(heights))],
+    }
 
 
-def _degrees(built: MapFolder) -> str:
-    """The datum as robot_localization takes it."""
-    latitude, longitude = built.grid.projection.to_wgs84((built.datum.easting_m, built.datum.northing_m))
-    return f"{latitude:.7f}, {longitude:.7f}"
+def describe(figures: Mapping[str, Any]) -> str:
+    """The figures of a map in a few lines."""
+    found = argparse.Namespace(**figures)
+    ratio = f", {found.stored_bytes / found.source_bytes:.2f} × the raster" if found.source_bytes else ""
+    lines = [
+        f"map      {found.map}",
+        f"place    {found.latitude:.5f}, {found.longitude:.5f}; EPSG:{found.epsg} ({found.crs})",
+        f"datum    {found.datum[0]:.7f}, {found.datum[1]:.7f}: where the frame map begins",
+        f"size     {found.width_m / 1000:.2f} × {found.height_m / 1000:.2f} km, {found.resolution_m:.2f} m per pixel"
+        f", bands {', '.join(map(str, found.bands))}",
+        f"grid     {found.cells} cells of {found.cell_side_m:g} m in {found.groups} groups"
+        f", hash {found.grid_hash[:12]}",
+        f"views    {found.views}",
+        f"patches  {found.patches} of {found.footprint_m:g} m, every {found.stride_m:g} m, {found.rotations} headings",
+        f"storage  {found.stored_bytes / 1e6:.1f} MB{ratio}",
+    ]
+    if found.terrain_m is not None:
+        lines.append(f"terrain  {found.terrain_m[0]:.0f} to {found.terrain_m[1]:.0f} m")
+    return "\n".join(lines)

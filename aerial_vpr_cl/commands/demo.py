@@ -13,13 +13,14 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from aerial_vpr_cl.commands.figures import child_output
 from aerial_vpr_cl.errors import AerialVprError, SettingsError
 from aerial_vpr_cl.share import share_file
+from aerial_vpr_cl.terminal import styled, table
 
 if TYPE_CHECKING:  # ROS is imported only when nodes are about to run
-    from aerial_vpr_cl.evaluation.flight_score import FlightScore
     from aerial_vpr_cl.nodes.demo_drone import Drone
 
 HELP = """The whole story in one run: build a map, train the base model, fly, land, learn; then infrared with GNSS
@@ -48,6 +49,7 @@ def run(args: argparse.Namespace) -> None:
     """Tell the story from the beginning; an earlier one in the same folder is replaced."""
     story = Story(args.out, find_scenario(args.scenario), args.max_steps, args.cycles)
     story.tell()
+    args.json.write(story.results)
 
 
 @dataclass
@@ -60,6 +62,7 @@ class Story:
     cycles: int | None = None
     flights: dict[str, Path] = field(default_factory=dict)  # sortie → bag with the node's answers
     alone: dict[str, float] = field(default_factory=dict)  # sortie and moment → recall of the network alone
+    results: dict[str, Any] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -124,7 +127,7 @@ class Story:
         """Run a verb of aerial-vpr as a user would."""
         words = [str(option) for option in options]
         print(f"\n$ aerial-vpr {verb} {shlex.join(words)}", flush=True)
-        done = subprocess.run([sys.executable, "-m", "aerial_vpr_cl", verb, *words])
+        done = subprocess.run([sys.executable, "-m", "aerial_vpr_cl", verb, *words], stdout=child_output())
         if done.returncode:
             raise AerialVprError(f"aerial-vpr {verb} ended with code {done.returncode}")
 
@@ -154,6 +157,7 @@ class Story:
         """The tables, the pictures and the page."""
         from aerial_vpr_cl.evaluation.answers import judge_answers, read_answers
         from aerial_vpr_cl.evaluation.flight_picture import draw_answers
+        from aerial_vpr_cl.evaluation.score_tables import BRIEF, score_table
         from aerial_vpr_cl.knowledge.map_folder import open_map
 
         folder = open_map(self.store)
@@ -163,13 +167,14 @@ class Story:
         say("9. Everything on one page")
         page = self.out / "report.html"
         self.user("report", self.store, *map(self.bag, self.flights), "--out", page, "--title", "The demo's flights")
-        results = {
+        self.results = {
+            "page": str(page),
             "tracked": {name: found.to_dict() for name, found in tracked.items()},
             "network alone, within 300 m": self.alone,
         }
-        (self.out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+        (self.out / "results.json").write_text(json.dumps(self.results, indent=1) + "\n")
         say("What the node said in flight, before anything of the kind was learnt; infrared without GNSS")
-        print(tracked_table(tracked))
+        print(score_table(tracked, BRIEF))
         say(f"What learning is for: single frames that the network alone places within {NEAR_M:.0f} m")
         print(result_table(self.alone))
         print(f"\nLook at {page} in a browser. Pictures in {self.out}:")
@@ -178,29 +183,14 @@ class Story:
         print(f"\nDone in {(time.monotonic() - self.started) / 60:.1f} minutes.")
 
 
-def tracked_table(scores: dict[str, FlightScore]) -> str:
-    """Per flight: how many frames got a position, from which on, and how near the truth those lie."""
-    lines = [
-        f"{'flight':12} {'frames':>7} {'placed':>7} {'from':>6} "
-        f"{'<= 25 m':>8} {'<= 50 m':>8} {'> 100 m':>8} {'median':>7}"
-    ]
-    for name, found in scores.items():
-        near = [f"{found.published_recall[metres]:8.1%}" for metres in ("25", "50")]
-        lines.append(
-            f"{name:12} {found.frames:7} {found.published:7} {found.first_fix_frame:6.0f} {' '.join(near)} "
-            f"{found.wrong_100m:8.1%} {found.median_m:5.0f} m"
-        )
-    return "\n".join(lines)
-
-
 def result_table(shares: dict[str, float]) -> str:
     """Per sortie: before it was learnt, after, and after the next one was learnt too."""
     moments = ("before", "after", "retained")
-    lines = [f"{'sortie':12} {'before':>9} {'after':>9} {'retained':>9}"]
+    rows = []
     for sortie in ("visible-2", "infrared-2"):
-        values = [shares.get(f"{sortie}, {moment}") for moment in moments]
-        lines.append(f"{sortie:12} " + " ".join("        -" if v is None else f"{v:9.0%}" for v in values))
-    return "\n".join(lines)
+        found = [shares.get(f"{sortie}, {moment}") for moment in moments]
+        rows.append([sortie, *("-" if share is None else f"{share:.0%}" for share in found)])
+    return table(["sortie", *moments], rows)
 
 
 def find_scenario(given: Path | None) -> Path:
@@ -213,7 +203,7 @@ def find_scenario(given: Path | None) -> Path:
 
 def say(words: str) -> None:
     """A headline."""
-    print(f"\n{BAR}\n{words}\n{BAR}", flush=True)
+    print(f"\n{BAR}\n{styled(words, 'bold')}\n{BAR}", flush=True)
 
 
 def _forget(out: Path) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from aerial_vpr_cl.evaluation.flight_score import FlightAnswers, FlightScore
 from aerial_vpr_cl.evaluation.score_tables import flight_values, score_table, scores_of
 from aerial_vpr_cl.evaluation.store_evaluation import evaluate_store
-from aerial_vpr_cl.files import prepare_output, replace_file
 from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.localization.estimate import REASONS
 from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
@@ -28,7 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the verb."""
     parser.add_argument("store", type=Path, help="store made by build-map and train-base")
     parser.add_argument("bags", type=Path, nargs="+", metavar="BAG", help="bag directories")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures and errors to a file")
     parser.add_argument("--plots", type=Path, metavar="DIR", help="also draw tracks, errors and reliability there")
     parser.add_argument(
         "--alone", action="store_true", help="the network's cell of every frame alone, as in the paper; all are counted"
@@ -42,8 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Evaluate and print the table."""
-    if args.json is not None:
-        prepare_output(args.json)
     bar = ProgressBar()
     try:
         generation, flights = evaluate_store(
@@ -64,13 +59,9 @@ def run(args: argparse.Namespace) -> None:
     print(score_table(scores))
     for flight in flights:
         _tell(flight, scores[flight.name])
-    if args.json is not None:
-        values = {
-            "generation": generation,
-            "summaries": {name: found.to_dict() for name, found in scores.items()},
-            "missions": [flight_values(flight) for flight in flights],
-        }
-        replace_file(args.json, (json.dumps(values, indent=1) + "\n").encode())
+    summaries = {name: found.to_dict() for name, found in scores.items()}
+    missions = [flight_values(flight) for flight in flights]
+    args.json.write({"generation": generation, "summaries": summaries, "missions": missions})
     if args.plots is not None:
         from aerial_vpr_cl.evaluation.track_pictures import draw_flights
 

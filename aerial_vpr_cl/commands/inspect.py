@@ -6,7 +6,7 @@ import argparse
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from aerial_vpr_cl.memory.buffer import ReplayBuffer
 from aerial_vpr_cl.memory.picture import PROJECTIONS, draw_retained, retained_of_mission, save_contact_sheet
 from aerial_vpr_cl.mission.frames import Frame
 from aerial_vpr_cl.mission.mission import Mission, read_mission
+from aerial_vpr_cl.terminal import table
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,6 +52,7 @@ def run(args: argparse.Namespace) -> None:
     path = args.buffer or GenerationStore(args.store).newest(grid_hash=folder.grid.hash).path / REPLAY_FILE
     buffer = ReplayBuffer.load(path, folder.grid.hash)
     print(f"{path}\n{describe(buffer)}")
+    args.json.write({"buffer": path, **figures_of(buffer)})
     if args.sheet:
         save_contact_sheet(buffer, args.sheet)
         print(f"contact sheet  {args.sheet}")
@@ -81,14 +83,31 @@ def describe(buffer: ReplayBuffer) -> str:
     tables = [
         f"{len(buffer)} frames, {buffer.n_bytes / 1e6:.1f} MB{limit}; {buffer.budget} places in each of "
         f"{len(buffer.groups)} groups",
-        _table(["group", "frames", "cells", "seen"], [*groups, ["all", *everything]]),
+        table(["group", "frames", "cells", "seen"], [*groups, ["all", *everything]]),
     ]
     if missions:
         names = [f"group {number}" for number in range(len(buffer.groups))]
-        tables.append(_table(["mission", "modality", *names, "all"], missions))
+        tables.append(table(["mission", "modality", *names, "all"], missions))
         modalities = Counter(kept.modality for kept in buffer)
         tables.append(", ".join(f"{count} {modality}" for modality, count in sorted(modalities.items())))
     return "\n\n".join(tables)
+
+
+def figures_of(buffer: ReplayBuffer) -> dict[str, Any]:
+    """The same as values."""
+    flown = Counter((kept.mission, kept.modality) for kept in buffer)
+    return {
+        "frames": len(buffer),
+        "bytes": buffer.n_bytes,
+        "budget": buffer.budget,
+        "groups": [
+            {"frames": len(group), "cells": len({kept.label for kept in group}), "seen": seen}
+            for group, seen in zip(buffer.groups, buffer.seen)
+        ],
+        "missions": [
+            {"mission": mission, "modality": modality, "frames": count} for (mission, modality), count in flown.items()
+        ],
+    }
 
 
 def trunk_features(store: Path, folder: MapFolder, missions: Sequence[Mission]) -> list[NDArray[np.float32]]:
@@ -117,9 +136,3 @@ def _shown(frame: Frame, views: ViewSettings) -> NDArray[np.uint8]:
 
 def _count(group: Sequence, mission: str, modality: str) -> int:
     return sum(kept.mission == mission and kept.modality == modality for kept in group)
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in [head, *rows]]
-    return "\n".join(lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.images import decode_compressed
@@ -50,6 +51,7 @@ def run(args: argparse.Namespace) -> None:
     least = max(settings.min_confidence, LEAST_CONFIDENCE)
     pair = open_tracker(args.store, TrackerSettings(use_belief=False, min_confidence=least), localizer=localizer)
     width = max(len(str(path)) for path in args.images)
+    found: list[dict[str, Any]] = []
     print(f"{'image':{width}}  {'latitude':>11}  {'longitude':>12}  {'radius_m':>8}  confidence")
     for path in args.images:
         try:
@@ -63,6 +65,22 @@ def run(args: argparse.Namespace) -> None:
         told = situation.heading_known or situation.height_m is not None
         answer = (pair if told and not args.alone else network).step(1, image, situation)
         print(f"{path!s:{width}}  {describe(answer, localizer)}")
+        found.append({"image": path, **values_of(answer, localizer)})
+    args.json.write({"images": found})
+
+
+def values_of(answer: Estimate | Rejection, localizer: Localizer) -> dict[str, Any]:
+    """An answer for other programs."""
+    if isinstance(answer, Rejection):
+        return {"reason": answer.reason, "confidence": answer.confidence}
+    latitude, longitude = localizer.grid.projection.to_wgs84(answer.position)
+    return {
+        "latitude": float(latitude),
+        "longitude": float(longitude),
+        "covariance_m2": answer.covariance.tolist(),
+        "radius_m": answer.radius_m,
+        "confidence": answer.confidence,
+    }
 
 
 def describe(answer: Estimate | Rejection, localizer: Localizer) -> str:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from aerial_vpr_cl.commands.ros import ros_needed
 from aerial_vpr_cl.errors import MissionError, StoreError
 from aerial_vpr_cl.evaluation.answers import read_answers
-from aerial_vpr_cl.evaluation.flight_score import FlightAnswers
 from aerial_vpr_cl.evaluation.score_tables import flight_values
-from aerial_vpr_cl.files import replace_file
 from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.knowledge.readiness import what_is_missing
 from aerial_vpr_cl.mission.playback import open_playback
@@ -25,6 +24,9 @@ from aerial_vpr_cl.nodes.node_settings import ALONE, TRACKED
 from aerial_vpr_cl.progress import ProgressBar
 from aerial_vpr_cl.settings import load_settings
 from aerial_vpr_cl.share import share_file
+
+if TYPE_CHECKING:  # ROS is imported only when nodes are about to run
+    from aerial_vpr_cl.nodes.replay import ReplayReport
 
 HELP = """Play a rosbag2 into the topics of the localization node, with /clock, and collect its answers into a bag.
 
@@ -48,7 +50,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--runtime", choices=RUNTIMES, help=f"with --store: {RUNTIME_HELP}")
     parser.add_argument("--result", default="", metavar="DIR", help="new bag for the answers (default: BAG_replayed)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures of the answers to a file")
     parser.add_argument("--plots", type=Path, metavar="DIR", help="with --store: also draw track, errors, reliability")
     parser.add_argument(
         "--rate", type=float, default=1.0, metavar="X", help="speed; 0: as fast as the node answers (default: 1)"
@@ -80,16 +81,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Play, and print what came of it."""
-    try:
+    with ros_needed():
         import rclpy
         from rclpy.node import Node
         from rclpy.signals import SignalHandlerOptions
 
         from aerial_vpr_cl.nodes.replay import Replay, ReplaySettings
         from aerial_vpr_cl.nodes.replay_node import stopped_by_signals
-    except ImportError as error:
-        remedy = "source the setup.bash of ROS 2 or install requirements/ros.txt"
-        raise MissionError(f"ROS 2 is missing ({error}); {remedy}") from None
 
     settings = load_settings(
         ReplaySettings,
@@ -123,19 +121,18 @@ def run(args: argparse.Namespace) -> None:
             node.destroy_node()
             context.try_shutdown()
     print(report)
-    if report.answered:
-        keep_figures(args, read_answers(report.result, report.topic))
+    keep_figures(args, report)
     if report.interrupted:
         raise KeyboardInterrupt
 
 
-def keep_figures(args: argparse.Namespace, answers: FlightAnswers) -> None:
+def keep_figures(args: argparse.Namespace, report: ReplayReport) -> None:
     """Write what --json and --plots ask for, as `evaluate` does."""
-    if args.json is not None:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        values = {"missions": [flight_values(answers)]}
-        replace_file(args.json, (json.dumps(values, indent=1) + "\n").encode())
-    if args.plots is not None and args.store is not None:
+    projection = open_map(args.store).grid.projection if args.store is not None else None
+    answers = read_answers(report.result, report.topic, projection) if report.answered else None
+    missions = [flight_values(answers)] if answers else []
+    args.json.write({"result": report.result, "sent": report.sent, "answered": report.answered, "missions": missions})
+    if args.plots is not None and args.store is not None and answers:
         from aerial_vpr_cl.evaluation.track_pictures import draw_flights
 
         draw_flights(open_map(args.store).satellite, [answers], args.plots)

@@ -20,3 +20,4 @@ def run(args: argparse.Namespace) -> None:
     """Roll back and say what serves now."""
     generation = GenerationStore(args.store).rollback()
     print(f"{args.store}: generation {generation.number} serves now")
+    args.json.write({"generation": generation.number})

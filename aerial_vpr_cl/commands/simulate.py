@@ -57,10 +57,11 @@ def run(args: argparse.Namespace) -> None:
         write_world_map(scenario, args.world_map)
         print(f"{args.world_map}: satellite map of the simulated world")
     if args.out is None:
+        args.json.write({"world_map": args.world_map, "missions": []})
         return
     if not missions:
         raise SettingsError(f"{args.scenario}: has no missions; add some under 'missions:'")
-    progress = ProgressBar()
+    progress, flown = ProgressBar(), []
     for mission in missions:
         path = args.out / mission.name
         sortie = simulate_mission(scenario.world_of(mission), mission, path, raw=args.raw, progress=progress)
@@ -69,8 +70,18 @@ def run(args: argparse.Namespace) -> None:
             f"{path}: {mission.frames} frames, {mission.modality}, {flight.length_m / 1000.0:.1f} km "
             f"in {flight.duration_s / 60.0:.1f} min"
         )
+        flown.append(
+            {
+                "path": path,
+                "frames": mission.frames,
+                "modality": mission.modality,
+                "length_m": flight.length_m,
+                "duration_s": flight.duration_s,
+            }
+        )
         if args.pictures is not None:
             write_strip(sortie, args.pictures / f"{mission.name}.png")
+    args.json.write({"world_map": args.world_map, "missions": flown})
 
 
 def write_world_map(scenario: Scenario, path: Path) -> None:

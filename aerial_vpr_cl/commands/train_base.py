@@ -32,3 +32,4 @@ def run(args: argparse.Namespace) -> None:
         print(
             f"generation {generation.number}: {recall:.1%} of held-out views placed within 1.5 cells; {generation.path}"
         )
+        args.json.write({"generation": generation.number, "held_out_recall": recall, "path": generation.path})

@@ -108,6 +108,7 @@ def read_answers(
         given=given,
         covariances=np.array([_covariance(message) for message in answers], np.float64).reshape(-1, 2, 2),
         reasons=tuple("" if fix.status >= 0 else silences.get(fix.stamp_ns, NO_REASON) for fix in fixes),
+        epsg=projection.epsg if projection else 0,
     )
 
 
@@ -122,15 +123,18 @@ def _covariance(message: Any) -> NDArray[np.float64]:
     return np.asarray(message.position_covariance, np.float64).reshape(3, 3)[:2, :2]
 
 
+def read_state(status: Any) -> tuple[int, dict[str, str]]:
+    """A localization node's state: the stamp of its frame, 0 where it has none, and what it says of it."""
+    values = {entry.key: entry.value for entry in status.values}
+    seconds, _, nanoseconds = values.get("stamp", "").partition(".")
+    known = seconds.isdecimal() and nanoseconds.isdecimal()
+    return int(seconds) * 10**9 + int(nanoseconds) if known else 0, values
+
+
 def _silences(bag: Bag, topic: str) -> dict[int, str]:
     """Stamp of a frame → why it got no position, as the node's state said."""
-    found = {}
-    for raw in bag.kept.get(topic, []):
-        values = {entry.key: entry.value for entry in deserialize(raw.data, DIAGNOSTIC_STATUS).values}
-        if values.get("reason") and values.get("stamp"):
-            seconds, _, nanoseconds = values["stamp"].partition(".")
-            found[int(seconds) * 10**9 + int(nanoseconds)] = values["reason"]
-    return found
+    states = [read_state(deserialize(raw.data, DIAGNOSTIC_STATUS)) for raw in bag.kept.get(topic, [])]
+    return {stamp_ns: values["reason"] for stamp_ns, values in states if stamp_ns and values.get("reason")}
 
 
 def _reference(bag: Bag) -> tuple[str, list[Fix]]:

@@ -29,6 +29,7 @@ class FlightAnswers:
     covariances: NDArray[np.float64]  # (n, 2, 2)
     reasons: tuple[str, ...]  # (n,) of silence; empty where a position was given
     refused: dict[str, int] = field(default_factory=dict)  # images that could not be used, by reason
+    epsg: int = 0  # of the metres, where it is known
 
     @property
     def published(self) -> NDArray[np.bool_]:
@@ -94,7 +95,7 @@ def score(flights: Sequence[FlightAnswers]) -> FlightScore:
         published_recall={str(metres): _share(count, errors.size) for metres, count in within.items()},
         wrong_100m=_share(float((errors > WRONG_M[0]).sum()), errors.size),
         wrong_300m=_share(float((errors > WRONG_M[1]).sum()), errors.size),
-        coverage={str(share): _share(float((squared <= region(share)).sum()), squared.size) for share in COVERED},
+        coverage={str(share): _covered(squared, share) for share in COVERED},
         nees=float(squared.mean()) if squared.size else math.nan,
         median_m=float(np.median(errors)) if errors.size else math.nan,
         availability=float(np.concatenate(after).mean()) if after else math.nan,
@@ -102,9 +103,19 @@ def score(flights: Sequence[FlightAnswers]) -> FlightScore:
     )
 
 
+def covered(flight: FlightAnswers, percents: Sequence[float]) -> list[float]:
+    """Share of the truths within each of these stated regions."""
+    squared = flight.squared[np.isfinite(flight.squared)]
+    return [_covered(squared, percent) for percent in percents]
+
+
 def region(percent: float) -> float:
     """Squared distance, in units of the covariance, that holds so many per cent of a Gaussian in the plane."""
     return -2.0 * math.log(1.0 - percent / 100.0)
+
+
+def _covered(squared: NDArray[np.float64], percent: float) -> float:
+    return _share(float((squared <= region(percent)).sum()), squared.size)
 
 
 def _share(count: float, of: int) -> float:

@@ -77,4 +77,5 @@ def follow(
         covariances=covariances,
         reasons=tuple(reasons),
         refused=flight.refused,
+        epsg=tracker.grid.epsg,
     )
