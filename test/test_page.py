@@ -2,16 +2,16 @@
 
 import json
 import re
-import shutil
 
 import cv2
 import numpy as np
 import pytest
+from browser_support import open_browser
 
-from aerial_vpr_cl.page.flight_page import FlightRun, Ground, Moment, Pictures, page, write_page
+from aerial_vpr_cl.page.flight_page import MOST_MOMENTS, Page, page_text, write_page
+from aerial_vpr_cl.page.runs import FlightRun, Ground, Moment, Pictures, Result
 
 WEST, SOUTH = 500_000.0, 5_200_000.0
-BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 
 
 def picture(shade):
@@ -38,7 +38,10 @@ def flight(name, frames, first_answer=4):
                 latency_ms=40.0,
             )
         )
-    pictures = [Pictures(k, picture(k % 256), picture(100), picture(200)) for k in range(0, frames, 10)]
+    step = max(10, frames // 80)
+    pictures = [
+        Pictures(k, picture(k % 256), picture(100), picture(200), picture(250), 320.0) for k in range(0, frames, step)
+    ]
     return FlightRun(
         name,
         moments,
@@ -47,7 +50,25 @@ def flight(name, frames, first_answer=4):
         figures={"frames": str(frames), "median": "9 m"},
         coverage={"50": 0.47, "90": 0.88, "95": 0.96},
         silences={"not sure enough": 12},
+        kept=[5, 6, 15],
     )
+
+
+BENCHMARK = Result(
+    "dbs_hybrid", {"FAA": "61.0%"}, [10.0, 40.0, 500.0], 4, ["one", "two"], [[0.2, 0.1], [0.8, 0.2], [0.7, 0.9]]
+)
+LEARNT = {
+    "generation": 1,
+    "mission": "short",
+    "flown": 60,
+    "labels": {"gnss": 30, "track": 20},
+    "refused": {"no proof": 10},
+    "used": 40,
+    "kept": 12,
+    "before": {"this flight": 0.4, "earlier flights": None, "the map": 0.9},
+    "after": {"this flight": 0.8, "earlier flights": None, "the map": 0.9},
+    "summary": "short: learnt as generation 1",
+}
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +83,7 @@ def data_of(text):
 
 
 def test_positions_are_metres_from_the_corner_and_silences_have_none(ground):
-    frames = data_of(page("title", ground, [flight("a", 20)]))["runs"][0]["frames"]
+    frames = data_of(page_text(Page("title", ground, [flight("a", 20)])))["runs"][0]["frames"]
     assert frames["truth_x"][0] == 300.0
     assert frames["x"][0] is None and frames["reason"][0] == "not sure enough"
     assert frames["error_m"][5] == pytest.approx(
@@ -72,16 +93,37 @@ def test_positions_are_metres_from_the_corner_and_silences_have_none(ground):
 
 
 def test_the_page_loads_nothing_from_elsewhere(ground):
-    text = page("title", ground, [flight("a", 5)])
+    text = page_text(Page("title", ground, [flight("a", 5)]))
     loading = re.findall(r"""(?:src|href)\s*=\s*["'](?!data:|#)[^"']+|url\((?!data:|#)[^)]*\)|@import[^;]+""", text)
     assert [found for found in loading if "leafletjs.com" not in found] == []
 
 
 def test_text_of_a_flight_cannot_become_part_of_the_page(ground):
-    text = page("</title><b>", ground, [FlightRun("</script><script>alert(1)</script>", flight("a", 3).moments)])
+    text = page_text(
+        Page("</title><b>", ground, [FlightRun("</script><script>alert(1)</script>", flight("a", 3).moments)])
+    )
     assert "<script>alert" not in text
     assert "</title><b>" not in text
     assert data_of(text)["runs"][0]["name"] == "</script><script>alert(1)</script>"
+
+
+def test_a_flight_of_a_day_is_thinned_and_says_so(ground):
+    moments = [Moment(stamp_ns=k * 10**9, reason="searching") for k in range(3 * MOST_MOMENTS - 5)]
+    run = FlightRun("day", moments, [Pictures(6000, picture(1))], kept=[9, 10])
+    (shown,) = data_of(text := page_text(Page("title", ground, [run])))["runs"]
+    assert (shown["every"], shown["of"]) == (3, 3 * MOST_MOMENTS - 5)
+    assert shown["frames"]["t"][:3] == [0.0, 3.0, 6.0] and len(shown["frames"]["t"]) <= MOST_MOMENTS
+    assert shown["kept"] == [3]
+    assert '"frame":2000' in text
+
+
+def test_errors_are_compared_over_all_frames_whose_place_is_known(ground):
+    silent = [Moment(stamp_ns=k, truth=np.zeros(2)) for k in range(50)]
+    near = [Moment(stamp_ns=50 + k, truth=np.zeros(2), position=np.array([3.0, 4.0])) for k in range(50)]
+    unknown = [Moment(stamp_ns=200, position=np.zeros(2))]
+    run = FlightRun("half", [*silent, *near, *unknown])
+    (shown,) = data_of(page_text(Page("title", ground, [run])))["runs"]
+    assert shown["within_m"] == [5.0] * 25 + [None] * 25
 
 
 # In a real browser
@@ -89,19 +131,7 @@ def test_text_of_a_flight_cannot_become_part_of_the_page(ground):
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    if not (BROWSER and DRIVER):
-        pytest.skip("chromium and chromium-driver are not installed; Debian and Ubuntu have them as packages")
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = BROWSER
-    arguments = "headless no-sandbox disable-gpu disable-quic no-first-run disable-background-networking disable-sync"
-    for argument in [*arguments.split(), "disable-component-update", "disable-dev-shm-usage"]:
-        options.add_argument(f"--{argument}")
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('browser')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    driver = open_browser(tmp_path_factory.mktemp("browser"))
     yield driver
     driver.quit()
 
@@ -110,7 +140,9 @@ def browser(tmp_path_factory):
 def shown(browser, ground, tmp_path_factory):
     """The page of two flights, one of them long, open without a network."""
     path = tmp_path_factory.mktemp("page") / "report.html"
-    write_page(path, "Two flights", ground, [flight("short", 60), flight("long", 3000)], ["generation 1: learnt"])
+    runs = [flight("short", 60), flight("long", 5000)]
+    size = write_page(path, Page("Two flights", ground, runs, [BENCHMARK], [LEARNT]))
+    assert size < 4e6, "the page of a long flight stays small"
     browser.execute_cdp_cmd("Network.enable", {})
     conditions = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
     browser.execute_cdp_cmd("Network.emulateNetworkConditions", conditions)
@@ -143,6 +175,8 @@ def test_the_slider_moves_through_the_flight(shown):
     )
     assert "frame46 of 60" in browser.execute_script(facts)
     assert browser.execute_script(source) != before
+    caption = "return document.getElementById('caption-peak').textContent"
+    assert browser.execute_script(caption) == "registration, 320 m across"
 
 
 def test_the_keyboard_reaches_the_slider_and_moves_it(shown):
@@ -166,7 +200,7 @@ def test_layers_can_be_switched_off_and_on(shown):
     count = "let n = 0; aerialVprReport.map.eachLayer(() => n++); return n"
     whole = browser.execute_script(count)
     boxes = browser.find_elements(By.CSS_SELECTOR, ".leaflet-control-layers-overlays input:checked")
-    assert len(boxes) == 5
+    assert len(boxes) == 6  # all but the other flights
     for box in boxes:
         box.click()
     assert browser.execute_script(count) < whole - 20
@@ -175,11 +209,52 @@ def test_layers_can_be_switched_off_and_on(shown):
     assert browser.execute_script(count) == whole
 
 
+def test_a_layer_that_was_switched_off_stays_off_in_another_flight(shown):
+    from selenium.webdriver.common.by import By
+
+    browser = shown(1600)
+    label = "//label[contains(., 'truth')]//input"
+    browser.find_element(By.XPATH, label).click()
+    browser.execute_script("aerialVprReport.choose(1)")
+    assert not browser.find_element(By.XPATH, label).is_selected()
+
+
+def test_flights_and_results_stand_side_by_side(shown):
+    browser = shown(1600)
+    rows = browser.execute_script(
+        "return [...document.querySelectorAll('#table tr')].map((r) => r.cells[0].textContent)"
+    )
+    assert rows == ["", "short", "long", "dbs_hybrid"]
+    legends = "return [...document.querySelectorAll('#{} .u-series .u-label')].map((one) => one.textContent)"
+    assert {"short", "long", "honest"} <= set(browser.execute_script(legends.format("reliability")))
+    assert {"short", "long", "dbs_hybrid"} <= set(browser.execute_script(legends.format("errors")))
+    matrix = browser.execute_script("return document.getElementById('matrices').textContent")
+    assert "nothing20 %10 %" in matrix and "two70 %90 %" in matrix
+
+
+def test_what_was_learnt_is_told_with_labels_and_recalls(shown):
+    told = shown(1600).execute_script("return document.getElementById('learning').textContent")
+    for words in ("gnss 30, track 20", "no proof 10", "40 % → 80 %", "– → –", "short: learnt as generation 1"):
+        assert words in told
+
+
+def test_a_page_without_flights_shows_results_alone(browser, ground, tmp_path):
+    write_page(tmp_path / "page.html", Page("Results", ground, results=[BENCHMARK]))
+    browser.get((tmp_path / "page.html").as_uri())
+    assert browser.execute_script("return document.getElementById('map').offsetParent") is None
+    assert "61.0%" in browser.execute_script("return document.getElementById('table').textContent")
+    assert [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
 def test_a_long_flight_is_shown_with_few_regions(shown):
     browser = shown(1600)
     browser.execute_script(
         "const r = document.getElementById('run'); r.value = 1; r.dispatchEvent(new Event('change'));"
     )
-    assert "1 of 3000" in browser.execute_script("return document.getElementById('facts').textContent")
+    assert "1 of 5000" in browser.execute_script("return document.getElementById('facts').textContent")
     polygons = "let n = 0; aerialVprReport.map.eachLayer((l) => { if (l instanceof L.Polygon) n++; }); return n"
     assert 100 < browser.execute_script(polygons) <= 400
+    # Its track is drawn on a canvas and its pictures are read when they are looked at: the document stays small.
+    assert browser.execute_script("return document.getElementsByTagName('*').length") < 1000
+    browser.execute_script("for (let k = 0; k < 200; k++) aerialVprReport.show(25 * k)")
+    assert browser.execute_script("return aerialVprReport.current") == 4975

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,9 @@ from aerial_vpr_cl.progress import Progress, silent
 VIEW_PX = 224
 """Pixels across a view that is laid on the map: finer than any level of its channel that a footprint needs."""
 
+WatchRegistration = Callable[[View, Registration], object]
+"""Sees every view that is laid on the map, and what that said."""
+
 
 def open_tracker(
     store: Path,
@@ -30,6 +34,7 @@ def open_tracker(
     device: torch.device | str = "cpu",
     localizer: Localizer | None = None,
     progress: Progress = silent,
+    watch: WatchRegistration | None = None,
 ) -> Tracker:
     """A tracker as the settings have it; parts that are switched off need not be there.
 
@@ -39,7 +44,7 @@ def open_tracker(
     if settings.use_network and localizer is None:
         localizer = Localizer.open(store, device=device)
     propose = proposing(localizer) if localizer is not None else None
-    return tracker_over(open_map(store), settings, propose=propose, progress=progress)
+    return tracker_over(open_map(store), settings, propose=propose, progress=progress, watch=watch)
 
 
 def tracker_over(
@@ -48,13 +53,15 @@ def tracker_over(
     *,
     propose: Propose | None = None,
     progress: Progress = silent,
+    watch: WatchRegistration | None = None,
 ) -> Tracker:
     """A tracker over a map that is open."""
     settings = settings or TrackerSettings()
+    lay = registering(folder, settings, progress) if settings.use_registration else None
     return Tracker(
         folder.grid,
         ViewSettings(NORTH_UP, folder.settings.footprint_m, VIEW_PX),
-        register=registering(folder, settings, progress) if settings.use_registration else None,
+        register=watched(lay, watch) if lay is not None and watch is not None else lay,
         propose=propose,
         settings=settings,
     )
@@ -70,6 +77,17 @@ def registering(folder: MapFolder, settings: TrackerSettings | None = None, prog
 
     def lay(view: View, where: list[Bounds] | None) -> Registration:
         return register(view, orientation, where, asked)
+
+    return lay
+
+
+def watched(register: Register, watch: WatchRegistration) -> Register:
+    """The same, and somebody looks on."""
+
+    def lay(view: View, where: list[Bounds] | None) -> Registration:
+        registration = register(view, where)
+        watch(view, registration)
+        return registration
 
     return lay
 

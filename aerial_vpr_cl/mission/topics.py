@@ -69,6 +69,12 @@ def has_fix_topic(bag: Bag) -> bool:
     return bool(_instruments(bag, NAV_SAT_FIX))
 
 
+def answer_topic_of(bag: Bag) -> str | None:
+    """The topic with a node's own positions in a bag of nothing but answers; None for a bag with images."""
+    own = [name for name in _of_types(bag, (NAV_SAT_FIX,)) if _holds_own_estimates(bag, name)]
+    return own[0] if own and not _of_types(bag, IMAGE_TYPES) else None
+
+
 def truth_topic_of(bag: Bag) -> str:
     """The topic with the true positions of a simulated flight."""
     if not bag.counts.get(TRUTH_TOPIC):
