@@ -25,6 +25,7 @@ VERBS = {
     "localize": "name the position of images",
     "evaluate": "measure a store on mission bags",
     "report": "write a page about flights, to look at in a browser",
+    "watch": "serve a live page of what the localization node says",
     "benchmark": "compare continual-learning methods over orders and seeds",
     "inspect": "show what a store remembers",
     "rollback": "return to the previous generation",

@@ -16,10 +16,9 @@ from aerial_vpr_cl.cli import VERBS, main
 from aerial_vpr_cl.terminal import styled, table
 
 SCENARIO = """
-world: {seed: 1, width_m: 1200, height_m: 1200, resolution_m: 6}
+world: {seed: 5, width_m: 1800, height_m: 1800, resolution_m: 6}
 missions:
-  - name: short
-    frames: 3
+  - {name: short, frames: 4, track: {kind: random, altitude_m: 300, spacing_m: 30}}
 """
 
 

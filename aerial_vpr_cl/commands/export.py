@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
 
 from aerial_vpr_cl.knowledge.engines import export_engines
@@ -40,3 +41,6 @@ def run(args: argparse.Namespace) -> None:
             f"int8: {found.agreement:.1%} of {found.views} held-out views keep their cell; "
             f"{found.time_ratio:.2f} of the time of the exact engine"
         )
+    sizes = {str(path): path.stat().st_size for path in exported.paths}
+    judged = asdict(exported.judgement) if exported.judgement is not None else None
+    args.json.write({"generation": exported.generation, "bytes": sizes, "int8": judged})

@@ -66,9 +66,11 @@ class FlightOutputs:
 
     def publish_state(self, stamp_ns: int, state: str, answer: Estimate | Rejection) -> None:
         """What the tracker does, and why it is silent if it is."""
-        reason, radius = (answer.reason, "") if isinstance(answer, Rejection) else ("", f"{answer.radius_m:.0f}")
+        reason, radius, z = answer.reason if isinstance(answer, Rejection) else "", "", math.nan
+        if isinstance(answer, Estimate):
+            radius, z = f"{answer.radius_m:.0f}", answer.z
         stamp = f"{stamp_ns // 10**9}.{stamp_ns % 10**9:09d}"
-        values = {"confidence": f"{answer.confidence:.3f}", "radius (m)": radius, "stamp": stamp}
+        values = {"confidence": f"{answer.confidence:.3f}", "radius (m)": radius, "z": f"{z:.2f}", "stamp": stamp}
         self._state.publish(messages.state_message(self._node.get_fully_qualified_name(), state, reason, values))
 
     def publish_trust(self, trusted: bool | None) -> None:
