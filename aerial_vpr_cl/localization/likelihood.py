@@ -31,6 +31,8 @@ HOPELESS_Z = 2.0
 """Score below which the right ground cannot be told from any other."""
 
 RHO_VALUES = 13
+MOST_SIGMA = 2.0
+"""Widest spread of chance that is believed."""
 LEAST_BEYOND = 20
 """Scores in the tail below which its rate cannot be measured."""
 
@@ -78,8 +80,10 @@ class MatchLikelihood:
 def fit(right: NDArray[np.float64], z_max: NDArray[np.float64], wrong: NDArray[np.float64]) -> MatchLikelihood:
     """The likelihood that (n,) scores on the right ground, with what was possible, and (m,) on wrong ground show."""
     # Chance has deviation one by construction; what counts is how often wrong ground comes near to being taken.
-    share = max(1, (wrong > MATCHED).sum()) / len(wrong)
-    sigma = float(np.clip(MATCHED / scipy.special.ndtri(1.0 - share), 1.0, 2.0))
+    sigma = MOST_SIGMA  # of a map too small to have wrong ground
+    if len(wrong):
+        share = max(1, (wrong > MATCHED).sum()) / len(wrong)
+        sigma = float(np.clip(MATCHED / scipy.special.ndtri(1.0 - share), 1.0, MOST_SIGMA))
     beyond = wrong[wrong > MEASURED] - MEASURED
     rate = 1.0 / float(beyond.mean()) if len(beyond) >= LEAST_BEYOND else TAIL_START / sigma**2
     hopeful = right > HOPELESS_Z
