@@ -6,6 +6,7 @@ Everything malformed is a MissionError that says what does not fit. An image of 
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ _PERCENTILE_PIXELS = 65_536
 _COMPRESSED_DEPTH_HEADER = 12  # bytes before the PNG
 KEPT_QUALITY = 92
 """Of JPEG images that are learnt from for years: exemplars and views."""
+_REDUCED = {8: cv2.IMREAD_REDUCED_COLOR_8, 4: cv2.IMREAD_REDUCED_COLOR_4, 2: cv2.IMREAD_REDUCED_COLOR_2}
 _JPEG_END = b"\xff\xd9"
 _JPEG_TAIL = 4096
 
@@ -100,15 +102,32 @@ def decode_raw(
     return to_rgb8(image)
 
 
-def decode_compressed(data: Any, format: str = "", most_pixels: int = MOST_PIXELS) -> NDArray[np.uint8]:
+def decode_compressed(
+    data: Any, format: str = "", most_pixels: int = MOST_PIXELS, *, enough_px: float = math.inf
+) -> NDArray[np.uint8]:
     """Encoded bytes (JPEG, PNG or TIFF, also of 16 bit) to (H, W, 3) uint8 RGB.
 
     `format` is that of sensor_msgs/CompressedImage and only used to recognise depth images. An orientation in the
-    file is not applied: it is the sensor's own image that the calibration and the heading belong to.
+    file is not applied: it is the sensor's own image that the calibration and the heading belong to. Where a longer
+    side of `enough_px` is enough, a JPEG may come at a half, a quarter or an eighth of its size, which is quicker.
     """
-    image = _imdecode(_buffer_of(data), cv2.IMREAD_UNCHANGED, format, most_pixels)
+    buffer = _buffer_of(data)
+    image = _imdecode(buffer, _reduced(buffer, enough_px), format, most_pixels)
     colour = {3: cv2.COLOR_BGR2RGB, 4: cv2.COLOR_BGRA2RGB}.get(image.shape[2] if image.ndim == 3 else 1)
     return to_rgb8(image if colour is None else _convert(image, colour, "compressed image"))
+
+
+def _reduced(buffer: NDArray[np.uint8], enough_px: float) -> int:
+    """OpenCV's flag for the smallest size of a JPEG that is enough.
+
+    Only where the sides can be divided: then every pixel is the mean of a whole block, and a camera model fits both.
+    """
+    if math.isfinite(enough_px) and buffer[: len(JPEG_SIGNATURE)].tobytes() == JPEG_SIGNATURE:
+        width, height = size_of(buffer.data)
+        for factor, flag in _REDUCED.items():
+            if not (width % factor or height % factor) and max(width, height) >= enough_px * factor:
+                return flag | cv2.IMREAD_IGNORE_ORIENTATION
+    return cv2.IMREAD_UNCHANGED
 
 
 def check_encoded(encoded: bytes) -> None:

@@ -214,6 +214,25 @@ def test_compressed_images_are_decoded_to_rgb(rgb):
     np.testing.assert_array_equal(decode_compressed(encode(".png", transparent)), rgb)
 
 
+def test_a_jpeg_comes_as_small_as_is_enough_and_exactly_a_fraction_of_itself():
+    scene = cv2.GaussianBlur(np.random.default_rng(3).integers(0, 256, (240, 320, 3), np.uint8), (0, 0), 12)
+    scene = cv2.normalize(scene, None, 0, 255, cv2.NORM_MINMAX)
+    jpeg = cv2.imencode(".jpg", scene, [cv2.IMWRITE_JPEG_QUALITY, 98])[1].tobytes()
+    whole = decode_compressed(jpeg)
+    for enough_px, width in [(321.0, 320), (161.0, 320), (160.0, 160), (41.0, 80), (40.0, 40), (1.0, 40)]:
+        small = decode_compressed(jpeg, enough_px=enough_px)
+        assert small.shape == (width * 3 // 4, width, 3)
+        means = cv2.resize(whole, (width, width * 3 // 4), interpolation=cv2.INTER_AREA)
+        assert np.abs(small.astype(int) - means).mean() < 2.0  # blocks of pixels, none shifted
+
+
+def test_sizes_that_cannot_be_divided_and_other_formats_come_whole(rgb):
+    odd = np.zeros((90, 122, 3), np.uint8)
+    assert decode_compressed(cv2.imencode(".jpg", odd)[1].tobytes(), enough_px=1.0).shape == (45, 61, 3)
+    assert decode_compressed(cv2.imencode(".jpg", odd[:, 1:])[1].tobytes(), enough_px=1.0).shape == (90, 121, 3)
+    assert decode_compressed(cv2.imencode(".png", odd)[1].tobytes(), enough_px=1.0).shape == odd.shape
+
+
 def test_sixteen_bit_png_is_stretched_like_a_raw_16_bit_image():
     ramp = np.linspace(29_000, 31_000, 24 * 32).reshape(24, 32).astype(np.uint16)
     encoded = encode(".png", ramp)

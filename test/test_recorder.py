@@ -235,6 +235,7 @@ def test_frames_are_reduced_to_the_set_size_and_small_jpegs_stay_as_they_are():
     data = jpeg(0)
     assert encode_frame(data, 64, 90) is data
     assert encode_frame(data, 63, 90) != data
+    assert encode_frame(lambda: data, 64, 90) is data
     png = cv2.imencode(".png", picture(0))[1].tobytes()
     assert encode_frame(png, 320, 90)[:3] == b"\xff\xd8\xff"
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from aerial_vpr_cl.errors import SensorError
 from aerial_vpr_cl.geo.camera import EQUIDISTANT, CameraModel
 from aerial_vpr_cl.geo.rotation import from_angles
+from aerial_vpr_cl.images import decode_compressed, encode_jpeg
 from aerial_vpr_cl.localization.estimate import LOOKS_AWAY, OTHER_CAMERA, SEES_LITTLE, Rejection
-from aerial_vpr_cl.localization.view import AS_SEEN, UNKNOWN_SCALE, View, ViewSettings, make_view
+from aerial_vpr_cl.localization.view import AS_SEEN, UNKNOWN_SCALE, View, ViewSettings, enough_px, make_view
 from aerial_vpr_cl.mission.situation import Situation, camera_mount
 from aerial_vpr_cl.simulation.camera import CameraSettings, Pose, ground_to_image
 
@@ -277,3 +278,36 @@ def test_a_frame_that_shows_no_ground_is_refused_with_a_reason(situation, reason
 def test_impossible_knowledge_is_refused_with_words(values, words):
     with pytest.raises(SensorError, match=words):
         Situation(**values)
+
+
+@pytest.mark.parametrize("camera", [PINHOLE, BARREL])
+@pytest.mark.parametrize("angles", [(0.0, 0.0, 0.0), (70.0, 12.0, -8.0)])
+@pytest.mark.parametrize("height_m", [60.0, 110.0])
+def test_a_view_of_as_many_pixels_as_are_enough_is_the_view_of_all(camera, angles, height_m):
+    noise = np.random.default_rng(1).integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8)
+    scene = cv2.normalize(cv2.GaussianBlur(noise, (0, 0), 8), None, 0, 255, cv2.NORM_MINMAX)
+    jpeg, situation = encode_jpeg(scene, 97), known(camera, angles=angles, height_m=height_m)
+    whole = decode_compressed(jpeg)
+    small = decode_compressed(jpeg, enough_px=enough_px(situation, SETTINGS))
+    assert len(small) < len(whole)
+    one, other = (make_view(image, situation, SETTINGS) for image in (whole, small))
+    np.testing.assert_array_equal(one.mask, other.mask)
+    np.testing.assert_allclose(one.offset_m, other.offset_m)
+    inside = cv2.erode(one.mask.astype(np.uint8), np.ones((5, 5))).astype(bool)
+    grey = [cv2.cvtColor(view.image, cv2.COLOR_RGB2GRAY).astype(np.float32) * inside for view in (one, other)]
+    (across, down), _ = cv2.phaseCorrelate(*grey)
+    assert abs(across) < 0.15 and abs(down) < 0.15  # pixels of the view
+    assert np.abs(grey[0] - grey[1])[inside].mean() < 6.0
+
+
+def test_every_pixel_is_wanted_where_nothing_is_known_of_the_camera_or_the_ground():
+    assert enough_px(Situation(), SETTINGS) == math.inf
+    assert enough_px(known(), ViewSettings(AS_SEEN)) == math.inf
+    assert enough_px(known(angles=(0.0, 80.0, 0.0)), SETTINGS) == math.inf
+
+
+@given(st.floats(20.0, 500.0), st.floats(-40.0, 40.0))
+def test_higher_or_more_tilted_cameras_need_more_pixels(height_m, tilt_deg):
+    level = enough_px(known(height_m=height_m), SETTINGS)
+    assert enough_px(known(height_m=1.5 * height_m), SETTINGS) == pytest.approx(1.5 * level)
+    assert enough_px(known(angles=(0.0, tilt_deg, 0.0), height_m=height_m), SETTINGS) >= level * (1 - 1e-9)

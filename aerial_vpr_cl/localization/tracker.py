@@ -106,7 +106,7 @@ class Tracker:
     ) -> None:
         self.settings = settings = settings or TrackerSettings()
         self.grid = grid
-        self._view = view
+        self.view_settings = view
         self._register = register if settings.use_registration else None
         self._propose = propose if settings.use_network else None
         lattice = Lattice.over_grid(grid, view.footprint_m / 2.0, settings.lattice_m or None)
@@ -169,7 +169,7 @@ class Tracker:
         if self._any_heading and known.height_m and known.height_sigma_m < BLIND_SCALE * known.height_m:
             known = replace(known, heading_sigma_deg=ANY_HEADING_DEG)
         fault = self._fault(image, step)
-        view = Rejection(fault) if fault else make_view(image, known, views_for(known, self._view))
+        view = Rejection(fault) if fault else make_view(image, known, views_for(known, self.view_settings))
         findings = self._look(image, view, known) if isinstance(view, View) else Findings()
         mode = next(iter(modes(self.belief)), None)
         swaying_m = view.offset_sigma_m if isinstance(view, View) and step is not None and not step.guided else 0.0

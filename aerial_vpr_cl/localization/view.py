@@ -125,6 +125,21 @@ def make_view(image: NDArray[np.uint8], situation: Situation, settings: ViewSett
     )
 
 
+def enough_px(situation: Situation, settings: ViewSettings) -> float:
+    """Longer side of a frame that has a pixel for every pixel of the view: a larger one shows no more. Infinite where
+    that is not known."""
+    camera = situation.camera
+    if settings.kind == AS_SEEN or camera is None:
+        return math.inf
+    down = -float((_camera_axes(situation) @ camera.middle_ray)[2])
+    if not down >= math.cos(math.radians(MOST_TILT_DEG)):
+        return math.inf
+    height_m, _ = _height(situation, camera, settings.footprint_m)
+    seen_m = height_m * max(camera.width_px / camera.fx, camera.height_px / camera.fy)
+    # Tilted, a pixel shows 1 / cos² more ground in the direction of the tilt.
+    return seen_m / down**2 / settings.metres_per_px
+
+
 def _as_seen(image: NDArray[np.uint8], settings: ViewSettings) -> View:
     """The frame as it came: nothing is known of its heading, scale and tilt."""
     size = settings.size_px

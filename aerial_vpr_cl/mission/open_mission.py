@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.files import fsync_directory
 from aerial_vpr_cl.geo.grid import Grid
+from aerial_vpr_cl.image_headers import size_of
 from aerial_vpr_cl.images import MOST_PIXELS, decode_compressed
 from aerial_vpr_cl.mission.bag_reader import open_bag
 from aerial_vpr_cl.mission.bag_writer import MissionWriter
@@ -38,8 +39,8 @@ JUST_BEGUN_BYTES = 4096
 FOREIGN_NS = 10_000_000_000
 """A reading whose stamp is further than this from the last frame's has another clock; it is filed where it came."""
 
-ImageSource = bytes | Callable[[], NDArray[np.uint8]]
-"""An encoded image, or a function that gives (H, W, 3) uint8 RGB: called only if the frame is wanted."""
+ImageSource = bytes | Callable[[], bytes | NDArray[np.uint8]]
+"""An encoded image, or a function that gives one or (H, W, 3) uint8 RGB: called only if the frame is wanted."""
 
 
 class Recording:
@@ -176,11 +177,15 @@ class Recording:
 
 def encode_frame(source: ImageSource, size_px: int, quality: int, most_pixels: int = MOST_PIXELS) -> bytes:
     """A frame as JPEG, its longer side at most `size_px`; a JPEG that is small enough stays as it is, bit by bit."""
-    image = decode_compressed(source, most_pixels=most_pixels) if isinstance(source, bytes) else source()
+    given = source if isinstance(source, bytes) else source()
+    if isinstance(given, bytes):
+        image = decode_compressed(given, most_pixels=most_pixels, enough_px=size_px)
+        if given.startswith(JPEG_SIGNATURE) and max(size_of(given)) <= size_px:
+            return given
+    else:
+        image = given
     height, width = image.shape[:2]
     scale = size_px / max(height, width)
-    if scale >= 1.0 and isinstance(source, bytes) and source.startswith(JPEG_SIGNATURE):
-        return source
     if scale < 1.0:
         size = (max(1, round(width * scale)), max(1, round(height * scale)))
         image = np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)

@@ -17,6 +17,7 @@ from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings
 from aerial_vpr_cl.localization.open_tracker import proposing, tracker_over
 from aerial_vpr_cl.localization.tracker import Image, Proposal, Tracker
 from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
+from aerial_vpr_cl.localization.view import enough_px
 from aerial_vpr_cl.mission.situation import UNKNOWN_HEADING_DEG, Motion, Situation
 from aerial_vpr_cl.nodes.node_settings import SINGLE_FRAME
 
@@ -45,6 +46,11 @@ class Answering:
             return self._localizer().localize(image, settings, situation)
         with self._lock:
             return self._tracker.step(stamp_ns, image, situation, motion)
+
+    def enough_px(self, situation: Situation) -> float:
+        """Longer side from which on a larger image of such a situation shows nothing more."""
+        views = [self._localizer().view_settings, *([self._tracker.view_settings] if self._tracker else [])]
+        return max(enough_px(situation, settings) for settings in views)
 
     @property
     def state(self) -> str:

@@ -69,7 +69,7 @@ class FlightInputs:
             stamp_ns = self._stamp_of(message, "image")
             if recorder.is_recording:
                 compressed = isinstance(message, CompressedImage)
-                recorder.offer_image(stamp_ns, bytes(message.data) if compressed else lambda: self._decode(message))
+                recorder.offer_image(stamp_ns, lambda: bytes(message.data) if compressed else self._decode(message))
             if between is not None:
                 between.image_came(stamp_ns)
             if self._answer_next(Frame(message, stamp_ns, received_s)):

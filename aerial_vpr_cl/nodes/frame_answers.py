@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sensor_msgs.msg import CompressedImage
 
 from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.geo.terrain import Near
@@ -40,8 +44,9 @@ class FrameAnswers:
     def __init__(self, node: LivingNode, flight: Flight, decode_raw: Decode, counters: FlightCounters) -> None:
         self._node, self._flight, self._counters = node, flight, counters
         compressed = flight.settings.image_transport == COMPRESSED
-        self.decode = partial(decode_compressed_image, most_pixels=flight.most_pixels) if compressed else decode_raw
+        self.decode = self._decode_compressed if compressed else decode_raw
         self._answered_ns = 0
+        self._enough_px = math.inf
 
     def answer(self, frame: Frame) -> None:
         """Decode, localize, publish."""
@@ -79,8 +84,13 @@ class FrameAnswers:
         self._answered_ns = frame.stamp_ns
         image = self.decode(frame.message)
         known = flight.sensors.at(frame.stamp_ns, (image.shape[1], image.shape[0]), flight.near)
+        self._enough_px = answering.enough_px(known[0])
         answer = answering.answer(frame.stamp_ns, image, known, self._node.settings[LocalizerSettings])
         flight.near = None
         if isinstance(answer, Estimate):
             flight.near = Near(answer.position, answer.radius_m + BETWEEN_FRAMES_M)
         return answer
+
+    def _decode_compressed(self, message: CompressedImage) -> NDArray[np.uint8]:
+        # As large as the last frame had to be: height and tilt change little from one to the next.
+        return decode_compressed_image(message, self._flight.most_pixels, self._enough_px)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -27,9 +28,11 @@ def decode_image(message: Image) -> NDArray[np.uint8]:
     return decode_raw(message.height, message.width, message.encoding, message.step, message.is_bigendian, message.data)
 
 
-def decode_compressed_image(message: CompressedImage, most_pixels: int = MOST_PIXELS) -> NDArray[np.uint8]:
-    """JPEG, PNG and TIFF."""
-    return decode_compressed(message.data, message.format, most_pixels)
+def decode_compressed_image(
+    message: CompressedImage, most_pixels: int = MOST_PIXELS, enough_px: float = math.inf
+) -> NDArray[np.uint8]:
+    """JPEG, PNG and TIFF; a JPEG with a longer side of more than `enough_px` may come smaller."""
+    return decode_compressed(message.data, message.format, most_pixels, enough_px=enough_px)
 
 
 def bridged_decoder(bridge: Any) -> Decoder:
