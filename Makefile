@@ -5,13 +5,14 @@ SHELL := /bin/bash
 
 ENV = $(shell scripts/environment.sh | tail -n 1)
 UBUNTU = $(shell scripts/environment.sh --ubuntu | tail -n 1)
+RAY = $(shell scripts/environment.sh --ray | tail -n 1)
 # Threads that wait must sleep, not spin: tests run several processes on a few cores.
 RUN = OMP_WAIT_POLICY=PASSIVE PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" PATH="$$ENV/bin:$$PATH"
 DEMO_DIR ?= runs/demo
 TEST_PROCESSES ?= 2
 PYTEST = OMP_NUM_THREADS=1 $(RUN) python -m pytest -n $(TEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
 
-.PHONY: help demo test test-ubuntu lint env clean
+.PHONY: help demo test test-ubuntu test-ray lint env clean
 
 help:  ## Show what can be made
 	@grep -hE '^[a-z-]+: *.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 20
@@ -25,6 +26,11 @@ test: lint  ## Lint, type-check and run all tests
 test-ubuntu:  ## Run all tests with the libraries of Ubuntu 24.04, which ROS 2 Jazzy runs on
 	@export ENV="$(ENV)" UBUNTU="$(UBUNTU)"; test -n "$$ENV" -a -n "$$UBUNTU"; \
 	export PYTHONPATH="$$UBUNTU$${PYTHONPATH:+:$$PYTHONPATH}"; $(PYTEST)
+
+test-ray:  ## Run the benchmark's tests on a Ray cluster of this computer; Ray is fetched for it
+	@export ENV="$(ENV)" RAY="$(RAY)"; test -n "$$ENV" -a -n "$$RAY"; \
+	export PYTHONPATH="$$RAY$${PYTHONPATH:+:$$PYTHONPATH}"; \
+	OMP_NUM_THREADS=1 $(RUN) python -m pytest -n 0 test/test_benchmark.py -k "ray" $(PYTEST_ARGS)
 
 lint:  ## ruff and mypy only
 	@export ENV="$(ENV)"; test -n "$$ENV"; \

@@ -3,6 +3,7 @@
 #
 #   scripts/environment.sh             the environment
 #   scripts/environment.sh --ubuntu    a folder with the libraries of Ubuntu 24.04, to be put over it by PYTHONPATH
+#   scripts/environment.sh --ray       a folder with Ray, likewise
 #
 # It is several GB (torch), so it lives outside the clone in a cache that all clones share. Its name is the hash of the
 # requirement files, so a change of them makes a new one. AERIAL_VPR_ENV_ROOT places it elsewhere, PYTHON picks the interpreter,
@@ -15,8 +16,10 @@ root=${AERIAL_VPR_ENV_ROOT:-${XDG_CACHE_HOME:-$HOME/.cache}/aerial_vpr_cl}
 say() { printf 'env: %s\n' "$*" >&2; }
 
 case "${1:-}" in
-  "" | --ubuntu) ;;
-  *) say "unknown option $1; there is only --ubuntu"; exit 2 ;;
+  "") overlaid= ;;
+  --ubuntu) overlaid=ubuntu what="the libraries of Ubuntu 24.04, about 600 MB" ;;
+  --ray) overlaid=ray what="Ray, about 250 MB" ;;
+  *) say "unknown option $1; there are only --ubuntu and --ray"; exit 2 ;;
 esac
 if [ -n "${AERIAL_VPR_ENV:-}" ] && [ $# -eq 0 ]; then
   printf '%s\n' "$AERIAL_VPR_ENV"
@@ -59,16 +62,17 @@ if [ ! -e "$env/.complete" ]; then
 else
   say "ready: $env"
 fi
-if [ "${1:-}" != --ubuntu ]; then
+if [ -z "$overlaid" ]; then
   printf '%s\n' "$env"
   exit
 fi
 
-overlay="$root/ubuntu-py$version-$(sha256sum "$top/requirements/ubuntu.txt" | cut -c1-12)"
+wanted="$top/requirements/$overlaid.txt"
+overlay="$root/$overlaid-py$version-$(sha256sum "$wanted" | cut -c1-12)"
 if [ ! -e "$overlay/.complete" ]; then
-  say "creating $overlay: the libraries of Ubuntu 24.04, about 600 MB"
+  say "creating $overlay: $what"
   rm -rf "$overlay"
-  "$env/bin/python" -m pip install --quiet --disable-pip-version-check --target "$overlay" -r "$top/requirements/ubuntu.txt"
+  "$env/bin/python" -m pip install --quiet --disable-pip-version-check --target "$overlay" -r "$wanted"
   touch "$overlay/.complete"
   say "done"
 else
