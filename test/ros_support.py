@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-DISCOVERY_S = 30.0
-"""Discovery takes 0.4 s, sometimes 3.4 s, and on a loaded machine longer."""
+DISCOVERY_S = 120.0
+"""Discovery takes 0.4 s, sometimes 3.4 s; a node that has to start first on a loaded machine takes a minute."""
 PATIENCE_S = 60.0
 
 

@@ -20,7 +20,7 @@ from lifecycle_msgs.msg import Transition
 from nav_msgs.msg import Odometry
 from ros_support import REPOSITORY, NodeProcess
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image, Imu, NavSatStatus
-from std_msgs.msg import Float64
+from std_msgs.msg import Bool, Float64
 from std_srvs.srv import SetBool, Trigger
 from visualization_msgs.msg import Marker, MarkerArray
 
@@ -33,6 +33,7 @@ from aerial_vpr_cl.mission.bag_reader import open_bag
 from aerial_vpr_cl.mission.mission import read_mission
 from aerial_vpr_cl.nodes import messages
 from aerial_vpr_cl.nodes.image_messages import decode_image, pick_decoder, sample_images
+from aerial_vpr_cl.nodes.living_node import LATCHED
 from aerial_vpr_cl.nodes.localization_node import FIXED, PARAMETERS, LocalizationNode
 
 CELL_M2 = 200.0**2 / 12.0
@@ -359,6 +360,20 @@ def test_a_recorded_flight_is_to_learning_the_simulators_bag(flight, tmp_path):
     assert np.array_equal(recorded.positions, original.positions)
     assert np.array_equal(recorded.labels(grid), original.labels(grid))
     assert [frame.image for frame in recorded.frames] == [frame.image for frame in original.frames]
+
+
+def test_what_the_autopilot_says_of_a_landing_ends_the_recording(flight):
+    landed = flight.peer.publisher(Bool, "landed", LATCHED)
+    flight.peer.wait_matched()
+    assert flight.set(recording__mode="auto") == ""
+    stamps, points = store_support.track(30, period_s=0.5)
+    for stamp_ns, latitude, longitude in zip(stamps, *open_map(flight.store).grid.projection.to_wgs84(points)):
+        flight.fix(stamp_ns + 5 * 10**15, latitude, longitude)
+        flight.peer.spin(0.02)
+    flight.status(lambda values: values["recording"] == "recording")
+    landed.publish(Bool(data=True))
+    flight.status(lambda values: values["recording"] == "off")
+    assert flight.set(recording__mode="service") == ""
 
 
 def test_a_new_generation_is_taken_into_use_without_missing_a_frame_and_one_of_another_grid_is_not(flight):

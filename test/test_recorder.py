@@ -490,3 +490,49 @@ def test_an_unreadable_leftover_is_kept_and_an_empty_one_removed(tmp_path):
 def standing_fix(second):
     latitude, longitude = place(0)
     return Fix(stamp(second), latitude, longitude, 500.0, 0, 1.0)
+
+
+def fly_until_jammed(recorder, seconds=8):
+    for second in range(seconds):
+        recorder.offer_fix(fix_at(second))
+        recorder.offer_image(stamp(second), jpeg(second))
+    assert recorder.is_recording
+
+
+def go_on(recorder, seconds, tell):
+    """Real time goes on while the receiver says that it has no fix; whether it was recorded all the while."""
+    recorded, end = True, time.monotonic() + seconds
+    while time.monotonic() < end:
+        recorder.offer_fix(fix_at(9, status=-1))
+        tell()
+        time.sleep(0.02)
+        recorded = recorded and recorder.is_recording
+    return recorded
+
+
+@pytest.mark.parametrize("sign", ["height", "not landed"])
+def test_a_jammed_drone_without_odometry_is_recorded_as_long_as_something_says_that_it_flies(tmp_path, sign):
+    recorder = MissionRecorder(tmp_path, GRID, RecorderSettings(mode="auto", stop_after_s=1.0, rate_hz=0.0))
+    fly_until_jammed(recorder)
+    if sign == "height":
+        assert go_on(recorder, 3.0, lambda: recorder.offer_reading(HeightReading(stamp(9), 80.0)))
+        assert not go_on(recorder, LIMIT_S / 5, lambda: recorder.offer_reading(HeightReading(stamp(9), 0.3)))
+    else:
+        recorder.offer_landed(False)  # once, as a latched topic says it
+        assert go_on(recorder, 3.0, lambda: None)
+        recorder.offer_landed(True)
+    assert not recorder.is_recording
+    recorder.close()
+
+
+def test_a_receiver_that_is_spoofed_on_the_ground_starts_no_recording(tmp_path):
+    recorder = MissionRecorder(tmp_path, GRID, RecorderSettings(mode="auto"))
+    recorder.offer_landed(True)
+    for second in range(10):
+        recorder.offer_fix(fix_at(second))
+    assert not recorder.is_recording
+    recorder.offer_landed(False)
+    for second in range(10, 20):
+        recorder.offer_fix(fix_at(second))
+    assert recorder.is_recording
+    recorder.close()

@@ -149,6 +149,10 @@ class MissionRecorder:
             if self._wanted and self._waiting[ReadingItem] < MOST_WAITING_READINGS:
                 self._put(item)
 
+    def offer_landed(self, landed: bool) -> None:
+        """Offer the autopilot's word on whether the drone stands on the ground."""
+        self._begin_or_end(self._auto.set_landed(landed, self.settings, self._wanted))
+
     def close(self, limit_s: float = 30.0) -> None:
         """Finish the mission, if one is being recorded, and end the thread."""
         with self._changed:

@@ -23,7 +23,10 @@ class RecorderSettings:
         5.0, "speed by GNSS or odometry above which auto starts recording, in m/s", low=0.5, high=100.0
     )
     stop_after_s: float = setting(
-        30.0, "time below that speed after which auto stops, in seconds", low=1.0, high=3600.0
+        30.0,
+        "seconds below that speed, or without a sign of flight, after which auto stops",
+        low=1.0,
+        high=3600.0,
     )
     rate_hz: float = setting(2.0, "frames a second that are recorded; 0: every one", low=0.0, high=120.0)
     spacing_m: float = setting(0.0, "least distance between recorded frames in metres; 0: any", low=0.0, high=10_000.0)

@@ -10,6 +10,7 @@ from geometry_msgs.msg import PoseWithCovarianceStamped
 from rclpy.qos import qos_profile_sensor_data
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage, Image, NavSatFix
+from std_msgs.msg import Bool
 
 from aerial_vpr_cl.errors import AerialVprError
 from aerial_vpr_cl.mission.gnss import Fix
@@ -21,7 +22,7 @@ from aerial_vpr_cl.nodes.flight import Flight
 from aerial_vpr_cl.nodes.frame_answers import JUMP_NS, Decode, Frame
 from aerial_vpr_cl.nodes.frames import initial_pose_of
 from aerial_vpr_cl.nodes.instruments import Instruments
-from aerial_vpr_cl.nodes.living_node import LivingNode
+from aerial_vpr_cl.nodes.living_node import LATCHED, LivingNode
 from aerial_vpr_cl.nodes.node_settings import COMPRESSED
 from aerial_vpr_cl.nodes.sensor_inputs import NEWEST_ONLY, SensorInputs
 
@@ -49,6 +50,9 @@ class FlightInputs:
         self._inputs.listen(image_type, "image", self._on_image, NEWEST_ONLY)
         self._inputs.listen(NavSatFix, "fix", self._on_fix, qos_profile_sensor_data)
         self._inputs.listen(PoseWithCovarianceStamped, "initialpose", self._on_initial_pose, qos_profile_sensor_data)
+        # An autopilot bridge may say `landed` over and over, or once and latched: one subscription cannot hear both.
+        self._inputs.listen(Bool, "landed", self._on_landed, qos_profile_sensor_data)
+        self._inputs.listen(Bool, "landed", self._on_landed, LATCHED)
         self._inputs.start()
 
     def values(self) -> dict[str, str]:
@@ -84,6 +88,11 @@ class FlightInputs:
             if fix.status >= 0:
                 self._flight.sensors.add(AltitudeReading(fix.stamp_ns, fix.altitude))
             self._flight.recorder.offer_fix(fix, bytes(serialize_message(message)))
+
+    def _on_landed(self, message: Bool) -> None:
+        with self._node.edge("landed"):
+            if self._node.is_active:
+                self._flight.recorder.offer_landed(message.data)
 
     def _on_reading(self, reading: Reading, message_type: str, message: Any) -> None:
         with self._node.edge("reading"):

@@ -1,6 +1,6 @@
 """The localization node: camera images in, geographic poses out, the sortie recorded for learning.
 
-    image, fix; imu, height, camera_info, odometry, initialpose  ─►  localization
+    image, fix; imu, height, camera_info, odometry, landed, initialpose  ─►  localization
     localization  ─►  ~/fix  ~/pose  ~/geo_pose  ~/odometry  ~/cells  ~/state  ~/gnss_trusted  /diagnostics
     services          ~/record  ~/reload  ~/relocalize
 
