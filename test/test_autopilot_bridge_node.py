@@ -7,12 +7,14 @@ import time
 import numpy as np
 import pytest
 from autopilot_support import Vehicle
-from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from nav_msgs.msg import Odometry
 from pymavlink.dialects.v20 import ardupilotmega as mavlink
 from ros_support import NodeProcess, Peer
 from sensor_msgs.msg import Imu, NavSatFix, Range
 from std_msgs.msg import Bool
+from std_srvs.srv import Trigger
+from store_support import make_store
 
 from aerial_vpr_cl.autopilot.px4_messages import position_type, topic_of
 
@@ -45,8 +47,7 @@ def telemetry(vehicle, armed=False):
     vehicle.send(
         mavlink.MAVLink_gps_raw_int_message(0, 3, 470_000_000, -990_000_000, 512_000, 1, 1, 0, 0, 9, h_acc=2000)
     )
-    state = mavlink.MAV_LANDED_STATE_IN_AIR if armed else mavlink.MAV_LANDED_STATE_ON_GROUND
-    vehicle.send(mavlink.MAVLink_extended_sys_state_message(0, state))
+    vehicle.send(mavlink.MAVLink_extended_sys_state_message(0, mavlink.MAV_LANDED_STATE_ON_GROUND))
 
 
 def pump(peer, vehicle, condition, limit_s=60.0, armed=False, each=lambda: None):
@@ -94,6 +95,27 @@ def test_armed_is_not_landed(bridge):
     _, vehicle, peer = bridge
     landed = peer.listen(Bool, "landed")
     pump(peer, vehicle, lambda: landed and not landed[-1].data, armed=True)
+
+
+def test_nothing_is_learnt_while_the_autopilot_is_armed(bridge, tmp_path):
+    _, vehicle, peer = bridge
+    parameters = {"store": str(make_store(tmp_path / "store")), "device": "cpu"}
+    reports = peer.listen(DiagnosticArray, "/diagnostics")
+
+    def learner_says(fits):
+        def condition():
+            found = [status for report in reports for status in report.status if status.name == "/learner"]
+            values = {value.key: value.value for value in found[-1].values} if found else {}
+            return bool(values) and values["state"] == "active" and fits(values["signs of flight"])
+
+        return condition
+
+    with NodeProcess("learner_node", log=tmp_path / "learner", parameters=parameters):
+        pump(peer, vehicle, learner_says(lambda sign: "has not landed" in sign), armed=True)
+        refused = peer.call(Trigger, "learner/adapt", Trigger.Request())
+        assert not refused.success and "the autopilot says that it has not landed" in refused.message
+        pump(peer, vehicle, learner_says(lambda sign: not sign), armed=False)
+        assert "no mission is waiting" in peer.call(Trigger, "learner/adapt", Trigger.Request()).message
 
 
 def test_positions_reach_the_autopilot_only_while_tracking(bridge):
