@@ -19,7 +19,7 @@ from launch import LaunchContext, LaunchDescription
 
 SHARE = FindPackageShare("aerial_vpr_cl")
 SHARED_MEMORY_PROFILE = PathJoinSubstitution([SHARE, "config", "fastdds_shared_memory.xml"])
-INPUTS = ("image", "fix", "imu", "height", "camera_info", "odometry", "initialpose")
+INPUTS = ("image", "fix", "imu", "height", "camera_info", "odometry", "initialpose", "landed")
 # The first name is that of Fast DDS up to ROS 2 Jazzy, the second that of newer ones.
 PROFILE_VARIABLES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")
 
@@ -86,7 +86,8 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument(
                 "landed_topic",
                 default_value="landed",
-                description="Topic of the autopilot's landed state, std_msgs/Bool, if there is one, for the learner.",
+                description="Topic of the autopilot's landed state, std_msgs/Bool, if there is one: for the learner, "
+                "and for the end of a recording.",
             ),
             DeclareLaunchArgument(
                 "image_transport",
@@ -140,6 +141,13 @@ def generate_launch_description() -> LaunchDescription:
                 "autopilot_params_file",
                 default_value=PathJoinSubstitution([SHARE, "config", "autopilot_px4.yaml"]),
                 description="Parameters of the bridge; autopilot_ardupilot.yaml lies beside it.",
+            ),
+            DeclareLaunchArgument(
+                "autopilot_topics",
+                default_value="true",
+                choices=["true", "false"],
+                description="The bridge's fix, imu, height and odometry feed the nodes. false: another driver's do, "
+                "such as MAVROS'; the bridge has its own below autopilot_bridge/, and sends the answer.",
             ),
             DeclareLaunchArgument(
                 "respawn",
@@ -201,6 +209,10 @@ def start(context: LaunchContext) -> list[Action]:
         )
     )
     if argument("autopilot"):
+        feeds = argument("autopilot_topics") == "true"
+        told = {
+            name: argument(f"{name}_topic") if feeds else f"~/{name}" for name in ("fix", "imu", "height", "odometry")
+        }
         actions.append(
             Node(
                 package="aerial_vpr_cl",
@@ -208,9 +220,7 @@ def start(context: LaunchContext) -> list[Action]:
                 name="autopilot_bridge",
                 namespace=argument("namespace"),
                 parameters=[argument("autopilot_params_file"), {"address": argument("autopilot")}],
-                remappings=[
-                    (name, argument(f"{name}_topic")) for name in ("fix", "landed", "imu", "height", "odometry")
-                ],
+                remappings=[("landed", argument("landed_topic")), *told.items()],
                 ros_arguments=["--log-level", argument("log_level")],
                 output="screen",
                 respawn=argument("respawn") == "true",

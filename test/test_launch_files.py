@@ -10,9 +10,10 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+from launch_support import launch_is_installed
 
 ROOT = Path(__file__).parent.parent
-FILES = ["flight.launch.py", "learn.launch.py", "replay.launch.py"]
+FILES = ["flight.launch.py", "learn.launch.py", "mavros.launch.py", "replay.launch.py"]
 COMMON = {"store", "namespace", "params_file", "device", "log_level"}
 LEARN = COMMON | {"fix_topic", "landed_topic", "use_sim_time", "respawn"}
 FLIGHT = LEARN | {
@@ -30,15 +31,16 @@ FLIGHT = LEARN | {
     "sensors",
     "autopilot",
     "autopilot_params_file",
+    "autopilot_topics",
 }
+MAVROS = {"mavros", "height", "autopilot"}
 REPLAY = COMMON | {"bag", "rate", "result", "image_topic", "fix_topic", "image_transport", "raw_image_profile", "clock"}
-ARGUMENTS = {"learn.launch.py": LEARN, "flight.launch.py": FLIGHT, "replay.launch.py": REPLAY}
-
-
-def launch_is_installed() -> bool:
-    # This repository's own folder launch/ looks like a package without a file to anyone who stands beside it.
-    specs = [importlib.util.find_spec(name) for name in ("launch", "launch_ros")]
-    return all(spec is not None and spec.origin is not None for spec in specs)
+ARGUMENTS = {
+    "learn.launch.py": LEARN,
+    "flight.launch.py": FLIGHT,
+    "mavros.launch.py": MAVROS,
+    "replay.launch.py": REPLAY,
+}
 
 
 def calls(name: str, function: str) -> list[ast.Call]:
@@ -80,7 +82,7 @@ def inputs_of(name: str) -> set[str]:
 def test_every_node_that_is_started_is_installed(name):
     programs = set(re.findall(r'"(\w+) = aerial_vpr_cl', (ROOT / "setup.py").read_text()))
     nodes = calls(name, "Node")
-    assert nodes
+    assert nodes or calls(name, "IncludeLaunchDescription")
     for node in nodes:
         assert ast.literal_eval(keyword(node, "package")) == "aerial_vpr_cl"
         assert ast.literal_eval(keyword(node, "executable")) in programs
@@ -109,6 +111,18 @@ def test_an_included_file_is_given_only_arguments_it_declares(outer, inner):
     if isinstance(assigned.get("flight_arguments"), ast.Dict):
         given |= {key.value for key in assigned["flight_arguments"].keys if key is not None}
     assert {"store", "namespace"} <= given <= ARGUMENTS[f"{inner}.launch.py"]
+
+
+def test_mavros_feeds_every_input_that_it_knows_of():
+    tree = ast.parse((ROOT / "launch" / "mavros.launch.py").read_text())
+    assigned = {ast.unparse(node.targets[0]): node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)}
+    topics = {f"{name}_topic" for name in ast.literal_eval(assigned["TOPICS"])}
+    given = {key.value for key in assigned["flight_arguments"].keys if key is not None}
+    assert topics | given == {
+        *("imu_topic", "odometry_topic", "fix_topic", "height_topic", "height_message", "autopilot"),
+        "autopilot_topics",
+    }
+    assert topics | given <= FLIGHT
 
 
 def test_the_shared_memory_profile_takes_a_raw_image_in_one_piece():
