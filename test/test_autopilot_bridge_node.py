@@ -3,20 +3,23 @@
 import importlib.util
 import socket
 import time
+from dataclasses import asdict
 
 import numpy as np
 import pytest
+import yaml
 from autopilot_support import Vehicle
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from nav_msgs.msg import Odometry
 from pymavlink.dialects.v20 import ardupilotmega as mavlink
-from ros_support import NodeProcess, Peer
+from ros_support import REPOSITORY, NodeProcess, Peer
 from sensor_msgs.msg import Imu, NavSatFix, Range
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 from store_support import make_store
 
 from aerial_vpr_cl.autopilot.px4_messages import position_type, topic_of
+from aerial_vpr_cl.nodes.autopilot_bridge_node import PARAMETERS
 
 LEVEL_EAST = (0.7071068, 0.0, 0.0, 0.7071068)  # w, x, y, z of a level drone that points east
 
@@ -191,3 +194,16 @@ def test_an_address_that_is_none_ends_the_node_with_words(tmp_path):
     with NodeProcess("autopilot_bridge_node", log=tmp_path / "log", parameters={"address": "tcp:1"}) as node:
         assert node.process.wait(60.0) != 0
     assert "udp:HOST:PORT" in (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize(("name", "output"), [("px4", "global_position_sensor"), ("ardupilot", "command")])
+def test_the_parameters_file_of_an_autopilot_has_every_parameter_at_its_default_but_the_output(name, output):
+    text = (REPOSITORY / "config" / f"autopilot_{name}.yaml").read_text()
+    written = yaml.safe_load(text)["/**/autopilot_bridge"]["ros__parameters"]  # in whatever namespace the drone has
+    defaults = {
+        **{key: value for cls in PARAMETERS[""] for key, value in asdict(cls()).items()},
+        "reset": asdict(PARAMETERS["reset"][0]()),
+    }
+    assert written == {**defaults, "output": output}
+    lines = [line for line in text.splitlines() if line.startswith("    ") and not line.strip().startswith("#")]
+    assert all("#" in line for line in lines if not line.endswith("reset:"))
