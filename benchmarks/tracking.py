@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from tracking_cases import CASES
+from tracking_cases import CASES, Case
 from tracking_records import Record, gnss_table, table, times
 
 from aerial_vpr_cl.commands.simulate import write_world_map
@@ -39,8 +39,9 @@ from aerial_vpr_cl.localization.localizer import Localizer
 from aerial_vpr_cl.localization.map_orientation import MapOrientation
 from aerial_vpr_cl.localization.open_tracker import VIEW_PX, proposing
 from aerial_vpr_cl.localization.orientation_file import make_orientation
+from aerial_vpr_cl.localization.proposal import Propose
 from aerial_vpr_cl.localization.registration import Registration, register
-from aerial_vpr_cl.localization.tracker import Propose, Tracker
+from aerial_vpr_cl.localization.tracker import Tracker
 from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
 from aerial_vpr_cl.localization.view import View, ViewSettings
 from aerial_vpr_cl.mission.frames import Frame
@@ -134,7 +135,27 @@ def flown(folder: Path | None, spec: MissionSpec) -> tuple[Sortie, Flight, float
 
 def run(job: Job) -> Record:
     """Fly, follow, and keep the record."""
-    ground, case = ground_of(job.folder), CASES[job.case]
+    case = CASES[job.case]
+    if case.answered_as:
+        same = kept_or_run(replace(job, case=case.answered_as))
+        spec, grid = case.plan(job.spec), ground_of(job.folder).grid
+        sortie = plan(ground_of(job.folder).scenario.world_of(spec), spec)
+        record = Record(same.answers, same.ms, watch_gnss(grid, sortie, same.answers))
+    else:
+        record = follow_case(job, case)
+    if job.path is not None:
+        record.write(job.path)
+    return record
+
+
+def kept_or_run(job: Job) -> Record:
+    """The record of a job that may have been flown before."""
+    return Record.read(job.path) if job.path is not None and job.path.exists() else run(job)
+
+
+def follow_case(job: Job, case: Case) -> Record:
+    """Follow a flight through the tracker."""
+    ground = ground_of(job.folder)
     sortie, flight, render_ms = flown(job.folder, case.plan(job.spec))
     orientation, laying = ground.fitted if case.fitted else ground.bare, [0.0]
 
@@ -157,10 +178,7 @@ def run(job: Job) -> Record:
     ms = {"rendering": render_ms}
     for name, seconds in (("registration", laying[0]), ("the tracker besides", spent - laying[0])):
         ms[name] = 1e3 * seconds / len(answers.truth)
-    record = Record(answers, ms, watch_gnss(ground.grid, sortie, answers) if case.same_route else {})
-    if job.path is not None:
-        record.write(job.path)
-    return record
+    return Record(answers, ms, watch_gnss(ground.grid, sortie, answers) if case.same_route else {})
 
 
 def watch_gnss(grid: Grid, sortie: Sortie, answers: FlightAnswers) -> dict[str, object]:
@@ -201,9 +219,7 @@ def watch_gnss(grid: Grid, sortie: Sortie, answers: FlightAnswers) -> dict[str, 
 def results(jobs: Sequence[Job], processes: int) -> Iterator[tuple[Job, Record]]:
     """Records of all jobs, those that are kept first."""
     kept = [job for job in jobs if job.path is not None and job.path.exists()]
-    for job in kept:
-        assert job.path is not None
-        yield job, Record.read(job.path)
+    yield from ((job, kept_or_run(job)) for job in kept)
     left = [job for job in jobs if job not in kept]
     if processes == 1:
         yield from ((job, run(job)) for job in left)

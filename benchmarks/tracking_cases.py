@@ -33,6 +33,7 @@ class Case:
     settings: Mapping[str, object] = field(default_factory=dict)  # of the tracker
     fitted: bool = True  # whether what a match is worth was fitted on the map
     same_route: bool = True  # whether the receiver flew what the camera saw
+    answered_as: str = ""  # the case whose answers these are: no tracker hears of GNSS
 
 
 def _each(change: Callable[[Frame], Frame]) -> Callable[[Flight], Flight]:
@@ -116,6 +117,6 @@ CASES: dict[str, Case] = {
     "kidnapped": Case("kidnapped in mid-flight", _kidnapped, same_route=False),
     "frozen": Case("camera frozen from halfway on", _frozen),
     "off_map": Case("off the map (mirrored ground)", _each(_mirrored)),
-    "gnss_offset": Case("GNSS spoofed by a constant 1 km", plan=_spoofed("offset")),
-    "gnss_drift": Case("GNSS dragged off, to 1 km at the end", plan=_spoofed("drift")),
+    "gnss_offset": Case("GNSS spoofed by a constant 1 km", plan=_spoofed("offset"), answered_as="all"),
+    "gnss_drift": Case("GNSS dragged off, to 1 km at the end", plan=_spoofed("drift"), answered_as="all"),
 }

@@ -10,8 +10,8 @@ from registration_support import painted_map, place
 from tracker_support import Drone, tracker_over
 
 from aerial_vpr_cl.localization.estimate import BLANK_IMAGE, BLIND, FROZEN_CAMERA, SAME_MOMENT, Estimate, Rejection
+from aerial_vpr_cl.localization.proposal import Proposal
 from aerial_vpr_cl.localization.states import OFF_MAP, SEARCHING, TRACKING
-from aerial_vpr_cl.localization.tracker import Proposal
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,9 @@ from registration_support import place
 from aerial_vpr_cl.geo.camera import CameraModel
 from aerial_vpr_cl.geo.rotation import from_angles
 from aerial_vpr_cl.localization.map_orientation import MapOrientation
+from aerial_vpr_cl.localization.proposal import Propose
 from aerial_vpr_cl.localization.registration import register
-from aerial_vpr_cl.localization.tracker import Propose, Tracker
+from aerial_vpr_cl.localization.tracker import Tracker
 from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
 from aerial_vpr_cl.localization.view import ViewSettings
 from aerial_vpr_cl.mission.situation import Motion, Situation

@@ -13,8 +13,9 @@ from aerial_vpr_cl.localization.estimate import Rejection
 from aerial_vpr_cl.localization.lattice import Bounds
 from aerial_vpr_cl.localization.localizer import Localizer
 from aerial_vpr_cl.localization.orientation_file import open_orientation
+from aerial_vpr_cl.localization.proposal import Image, Proposal, Propose, Register
 from aerial_vpr_cl.localization.registration import Registration, RegistrationSettings, register
-from aerial_vpr_cl.localization.tracker import Image, Proposal, Propose, Register, Tracker
+from aerial_vpr_cl.localization.tracker import Tracker
 from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
 from aerial_vpr_cl.localization.view import NORTH_UP, View, ViewSettings
 from aerial_vpr_cl.mission.situation import Situation

@@ -4,92 +4,48 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from aerial_vpr_cl.geo.grid import NO_CLASS, Grid
+from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.localization.belief import Belief
 from aerial_vpr_cl.localization.estimate import (
     BLANK_IMAGE,
     BLIND,
     FROZEN_CAMERA,
     MISFIT_VIEW,
-    RADIUS_SIGMAS,
     SAME_MOMENT,
     Estimate,
     Rejection,
 )
 from aerial_vpr_cl.localization.image_faults import ImageWatch, is_blank
 from aerial_vpr_cl.localization.instruments import ANY_HEADING_DEG, Instruments
-from aerial_vpr_cl.localization.lasting_errors import SLOW_SHARE, LastingErrors
-from aerial_vpr_cl.localization.lattice import Bounds, Lattice
+from aerial_vpr_cl.localization.judgement import Findings, Judge, agree
+from aerial_vpr_cl.localization.lasting_errors import LastingErrors
+from aerial_vpr_cl.localization.lattice import Lattice
 from aerial_vpr_cl.localization.map_views import BLIND_SCALE, is_blind, views_for
-from aerial_vpr_cl.localization.modes import Mode, fit_of, joined, likely_windows, modes
+from aerial_vpr_cl.localization.modes import Mode, modes
 from aerial_vpr_cl.localization.motion_model import Course, MotionModel, Step
 from aerial_vpr_cl.localization.novelty import Novelty
-from aerial_vpr_cl.localization.registration import Peak, Registration
-from aerial_vpr_cl.localization.states import (
-    LOST,
-    OFF_MAP,
-    SEARCHING,
-    SUPPORT,
-    TRACKING,
-    UNSURE,
-    Signs,
-    StateMachine,
-    UsualFit,
-)
+from aerial_vpr_cl.localization.proposal import Image, Propose, Register
+from aerial_vpr_cl.localization.publication import estimate_of, radius_of, stated_covariance
+from aerial_vpr_cl.localization.registration import Peak
+from aerial_vpr_cl.localization.search_plan import PROVEN, SearchPlan
+from aerial_vpr_cl.localization.states import LOST, OFF_MAP, SEARCHING, TRACKING, UNSURE, Signs, StateMachine
 from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
 from aerial_vpr_cl.localization.view import View, ViewSettings, make_view
 from aerial_vpr_cl.mission.situation import Motion, Situation
 
 log = logging.getLogger(__name__)
 
-Image = NDArray[np.uint8]
-Register = Callable[[View, "list[Bounds] | None"], Registration]
-"""Lays a view on windows of the map, or on all of it."""
-Propose = Callable[[Image, Situation], "Proposal | None"]
-"""What the network says of a frame."""
-
-SEARCH_SHARE = 0.999
-"""Share of the belief that is looked at while tracking."""
-SEARCH_CELLS = 6000
-"""Belief spread over more cells than this is no track."""
-PROVEN = 0.5
-"""Proof of a single registration that is worth something: heading and scale are learnt if it agrees with the track."""
-SAME_PLACE_SIGMAS, CLEARLY = 3.5, 3.0
-"""A peak as near as this to the track is the track's; one farther off that fits so much better (log) refutes it."""
 MAX_RADIUS_M, MAX_RADIUS_CELLS = 150.0, 2.0
 """Largest 95 % radius that is published, with registration and without."""
-TINY = 1e-30
 UNSURE_LEAK, LOST_LEAK = 0.05, 0.9
 """Share of the belief that may be anywhere once views stop fitting, and once the track is given up."""
-WIDEN_AFTER, WIDEN_EVERY = 6, 4
-"""Registrations without proof in a row before all headings are tried, and how often then: it takes long."""
-WORTH_A_SEARCH = 0.5
-"""Share of new ground in a view that makes another search worth while after many in vain."""
 REFUTING = 0.95
 """Proof of a registration with another heading that refutes the compass."""
-
-
-@dataclass(frozen=True, eq=False)
-class Proposal:
-    """Cells that a network thinks a view lies in."""
-
-    probabilities: NDArray[np.floating]  # (C,)
-    offset_m: NDArray[np.float64]  # (2,) east and north from the drone to the view's centre
-
-
-@dataclass(frozen=True, eq=False)
-class Findings:
-    """What looking at one view brought."""
-
-    fit: float = 0.0  # log of how well the view fitted the track
-    misfit: bool | None = None  # whether it speaks against it; None: it told nothing
-    peak: Peak | None = None
 
 
 class Tracker:
@@ -115,11 +71,13 @@ class Tracker:
         self._motion = MotionModel(settings.odometry_noise, settings.odometry_lasting_m, settings.max_speed_m_s)
         self._states = StateMachine(settings.confirmations, settings.surprises, settings.lost_after)
         self._images = ImageWatch(view.footprint_m)
-        self._usual = UsualFit()
+        self._judge = Judge(grid, settings.network_trust)
         self._course = Course()
         self._novelty = Novelty(settings.attitude_lasting_s)
         self._lasting = LastingErrors(settings.attitude_lasting_s, settings.odometry_lasting_m)
-        self._map_km2 = lattice.n_cells * lattice.step_m**2 / 1e6
+        self._least_m = math.hypot(lattice.step_m / math.sqrt(12.0), settings.map_accuracy_m)
+        map_km2 = lattice.n_cells * lattice.step_m**2 / 1e6
+        self._plan = SearchPlan(grid, map_km2, settings.search_km2, settings.top_cells)
         self.reset()
 
     @property
@@ -139,12 +97,12 @@ class Tracker:
         self._laid = False  # whether a view was laid on the map where the track is
         self.belief.forget()
         self._states.reset()
-        self._usual.reset()
+        self._judge.reset()
         self._course.reset()
         self._novelty.renew()
         self._lasting.reset()
         self._alone_m = 0.0
-        self._in_vain = 0
+        self._plan.reset()
 
     def initialize(self, position: ArrayLike, covariance: ArrayLike) -> None:
         """Begin where an operator says, (2,) in the grid's metres with its (2, 2) covariance; the views decide then."""
@@ -166,26 +124,26 @@ class Tracker:
         first, self._stamp_ns = self._stamp_ns is None, stamp_ns
         known = self.instruments.read(situation, motion, seconds, image.shape)
         step = None if first else self._move(motion, known, seconds)
-        if self._any_heading and known.height_m and known.height_sigma_m < BLIND_SCALE * known.height_m:
+        if self._plan.any_heading and known.height_m and known.height_sigma_m < BLIND_SCALE * known.height_m:
             known = replace(known, heading_sigma_deg=ANY_HEADING_DEG)
         fault = self._fault(image, step)
         view = Rejection(fault) if fault else make_view(image, known, views_for(known, self.view_settings))
         findings = self._look(image, view, known) if isinstance(view, View) else Findings()
         mode = next(iter(modes(self.belief)), None)
         swaying_m = view.offset_sigma_m if isinstance(view, View) and step is not None and not step.guided else 0.0
-        covariance = self._covariance(mode, swaying_m) if mode else np.eye(2)
+        covariance = stated_covariance(mode, self._lasting.share, self._least_m, swaying_m) if mode else np.eye(2)
         sure = mode is not None and mode.mass >= self.settings.min_confidence
-        sure = sure and RADIUS_SIGMAS * float(np.sqrt(np.linalg.eigvalsh(covariance)[-1])) <= self._max_radius_m(view)
+        sure = sure and radius_of(covariance) <= self._max_radius_m(view)
         self._course.add(mode.mean if mode is not None and sure else None, seconds)
         before = self.state
-        state = self._states.advance(Signs(sure, findings.fit > SUPPORT, findings.misfit, self.belief.off_map))
+        state = self._states.advance(Signs(sure, findings.supports, findings.misfit, self.belief.off_map))
         self._react(before, findings)
         if mode is not None and sure and findings.peak is not None:
             self._learn(mode, findings.peak)
         steady = (state == TRACKING and not self._states.misfits) or not self.settings.use_belief
         if mode is None or not sure or not steady or fault == FROZEN_CAMERA or not self._is_proven(view, step):
             return Rejection(self._why_silent(view), mode.mass if mode else 0.0, state)
-        return self._estimate(mode, covariance, findings.peak)
+        return estimate_of(mode, covariance, findings.peak, self.grid, self.instruments, state)
 
     def _seconds_since(self, stamp_ns: int) -> float:
         """Since the frame before; a time that ran backwards, or stood too long, begins a new flight."""
@@ -232,58 +190,24 @@ class Tracker:
         weighing = self._novelty.weighing(view.footprint_m)
         if self._images.repeated and not self._novelty.complete:
             return Findings()
-        if self._in_vain >= WIDEN_AFTER and weighing.place < WORTH_A_SEARCH:
+        if not self._plan.is_worth_while(weighing.place):
             return Findings()
         tracking = self.state == TRACKING and self._register is not None
         proposal = None if tracking or self._propose is None else self._propose(image, known)
-        findings = self._judge_cells(proposal)
+        findings = self._judge.cells(proposal, self.belief)
         if proposal is not None:
             trust = self.settings.network_trust * weighing.place
             self.belief.update_cells(proposal.probabilities, self.grid, trust=trust, offset_m=proposal.offset_m)
         if self._register is not None and not is_blind(view):
-            registration = self._register(view, self._where(view, proposal))
-            findings = self._judge(registration)
-            self._laid = self._laid or (findings.misfit is False and findings.fit > SUPPORT)
+            followed = self._states.misfits == 0 and self.state in (TRACKING, UNSURE)
+            registration = self._register(view, self._plan.windows(view, proposal, self.belief, followed))
+            findings = self._judge.registration(registration, self.belief, tracking)
+            self._laid = self._laid or (findings.misfit is False and findings.supports)
             self.belief.update(registration.surfaces, weighing)
             self._lasting.see(math.hypot(view.offset_sigma_m, self.settings.map_accuracy_m), weighing.shape)
             self._alone_m *= 1.0 - weighing.place if findings.misfit is False else 1.0
         self._novelty.used()
         return findings
-
-    def _judge_cells(self, proposal: Proposal | None) -> Findings:
-        """Whether the network speaks for the track. That it does not is no surprise: it errs often."""
-        track = next(iter(modes(self.belief)), None)
-        if proposal is None or track is None:
-            return Findings()
-        (cell,) = self.grid.class_of(track.mean + proposal.offset_m)
-        likely = float(proposal.probabilities[cell]) * self.grid.n_classes if cell != NO_CLASS else 0.0
-        trust = self.settings.network_trust
-        return Findings(fit=math.log(max(trust * likely + 1.0 - trust, TINY)))
-
-    def _judge(self, registration: Registration) -> Findings:
-        """Whether a view speaks against the track, by what is usual on this flight."""
-        peak, track = registration.peak, next(iter(modes(self.belief)), None)
-        if peak is None or track is None:
-            return Findings(peak=peak)
-        fit = fit_of(track, self.belief, registration.surfaces)
-        aside = peak.log_likelihood > fit + CLEARLY and _distance(track, peak) > SAME_PLACE_SIGMAS
-        misfit = self._usual.is_misfit(fit, peak.z_max) or aside
-        if self.state == TRACKING and not misfit:
-            self._usual.add(fit, peak.z_max)
-        return Findings(fit, misfit, peak)
-
-    def _where(self, view: View, proposal: Proposal | None) -> list[Bounds] | None:
-        """Windows worth laying the view on; None: the whole map."""
-        margin_m = 2.0 * view.offset_sigma_m + 60.0
-        windows = likely_windows(self.belief, SEARCH_SHARE, margin_m, SEARCH_CELLS)
-        if windows is not None and self._states.misfits == 0 and self.state in (TRACKING, UNSURE):
-            return windows
-        if self._map_km2 <= self.settings.search_km2 or proposal is None:
-            return None
-        best = np.argsort(-np.asarray(proposal.probabilities, float), kind="stable")[: self.settings.top_cells]
-        reach = 1.5 * self.grid.cell_side_m
-        boxes = [(e - reach, n - reach, e + reach, n + reach) for e, n in self.grid.centres[best] - proposal.offset_m]
-        return joined([*boxes, *(windows or [])])
 
     def _react(self, before: str, findings: Findings) -> None:
         """What a change of state, or a search in vain, asks for."""
@@ -294,29 +218,21 @@ class Tracker:
         elif state == LOST and before != LOST:
             self.belief.leak(LOST_LEAK)
             self._lasting.reset()
-            self._usual.reset()
+            self._judge.reset()
             self._novelty.renew()
             self.instruments.reset()  # what was learnt of them may be what is wrong
             self._laid = False
         searching = state in (SEARCHING, LOST, OFF_MAP)
         proof = findings.peak.proof if findings.peak is not None else 0.0
-        if searching and self._any_heading and proof >= REFUTING:
+        if searching and self._plan.any_heading and proof >= REFUTING:
             log.warning("the views fit, but not with the heading of the compass: it is believed no more")
             self.instruments.heading.widen()
             self._novelty.renew()
-        if not searching or proof >= PROVEN:
-            self._in_vain = 0
-        elif findings.peak is not None:
-            self._in_vain += 1
-
-    @property
-    def _any_heading(self) -> bool:
-        """Whether it is time to try all headings: now and then, when long nothing was found with the compass's."""
-        return self._in_vain >= WIDEN_AFTER and (self._in_vain - WIDEN_AFTER) % WIDEN_EVERY == 0
+        self._plan.count(searching, findings.peak)
 
     def _learn(self, mode: Mode, peak: Peak) -> None:
         """Correct compass and height by a registration that agrees with the track."""
-        if peak.proof >= PROVEN and _distance(mode, peak) <= SAME_PLACE_SIGMAS:
+        if peak.proof >= PROVEN and agree(mode, peak):
             self.instruments.see(
                 peak.heading_correction_deg,
                 peak.heading_sigma_deg,
@@ -344,35 +260,3 @@ class Tracker:
             return self.settings.max_radius_m
         geometry = self._register is not None and not (isinstance(view, View) and is_blind(view))
         return MAX_RADIUS_M if geometry else MAX_RADIUS_CELLS * self.grid.cell_side_m
-
-    def _covariance(self, mode: Mode, swaying_m: float) -> NDArray[np.float64]:
-        """Of the mode, as lasting errors make it, and what no number of frames takes away: lattice and map.
-
-        Without odometry to average by, the slow half of the tilt's error stays in full: what averaging took off it is
-        added. `swaying_m` is the whole error of the tilt.
-        """
-        least = self.belief.lattice.step_m**2 / 12.0 + self.settings.map_accuracy_m**2
-        averaged = max(0.0, swaying_m**2 - float(np.trace(mode.covariance)) / 2.0)
-        return self._lasting.share * mode.covariance + (least + SLOW_SHARE * averaged) * np.eye(2)
-
-    def _estimate(self, mode: Mode, covariance: NDArray[np.float64], peak: Peak | None) -> Estimate:
-        cell = int(np.argmin(((self.grid.centres - mode.mean) ** 2).sum(axis=1)))
-        return Estimate(
-            cell=cell,
-            position=mode.mean,
-            covariance=covariance,
-            radius_m=RADIUS_SIGMAS * float(np.sqrt(np.linalg.eigvalsh(covariance)[-1])),
-            confidence=mode.mass,
-            cells=np.array([cell]),
-            probabilities=np.array([mode.mass]),
-            state=self.state,
-            turn_deg=-self.instruments.heading.error,
-            scale_correction=float(np.exp(-self.instruments.log_height.error)),
-            z=peak.z if peak is not None else float("nan"),
-        )
-
-
-def _distance(mode: Mode, peak: Peak) -> float:
-    """From a track to the place of a registration, which holds the tilt's error, in standard deviations of both."""
-    apart = peak.position - mode.mean
-    return math.sqrt(float(apart @ np.linalg.solve(mode.covariance + peak.covariance, apart)))

@@ -15,7 +15,8 @@ from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.localization.estimate import Estimate, Rejection
 from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings
 from aerial_vpr_cl.localization.open_tracker import proposing, tracker_over
-from aerial_vpr_cl.localization.tracker import Image, Proposal, Tracker
+from aerial_vpr_cl.localization.proposal import Image, Proposal
+from aerial_vpr_cl.localization.tracker import Tracker
 from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
 from aerial_vpr_cl.localization.view import enough_px
 from aerial_vpr_cl.mission.situation import UNKNOWN_HEADING_DEG, Motion, Situation
