@@ -27,6 +27,12 @@ class Findings:
     misfit: bool | None = None  # whether it speaks against it; None: it told nothing
     peak: Peak | None = None
 
+    def sigma_m(self, stated_m: float) -> float:
+        """Error of the view's place per axis: as its perspective leaves it, else as a tilt states it."""
+        if self.peak is None or self.peak.perspective is None:
+            return stated_m
+        return math.sqrt(float(np.trace(self.peak.covariance)) / 2.0)
+
     @property
     def supports(self) -> bool:
         """Whether the view speaks for the track."""

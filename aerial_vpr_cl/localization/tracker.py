@@ -130,7 +130,9 @@ class Tracker:
         view = Rejection(fault) if fault else make_view(image, known, views_for(known, self.view_settings))
         findings = self._look(image, view, known) if isinstance(view, View) else Findings()
         mode = next(iter(modes(self.belief)), None)
-        swaying_m = view.offset_sigma_m if isinstance(view, View) and step is not None and not step.guided else 0.0
+        swaying_m = 0.0
+        if isinstance(view, View) and step is not None and not step.guided:
+            swaying_m = findings.sigma_m(view.offset_sigma_m)
         covariance = stated_covariance(mode, self._lasting.share, self._least_m, swaying_m) if mode else np.eye(2)
         sure = mode is not None and mode.mass >= self.settings.min_confidence
         sure = sure and radius_of(covariance) <= self._max_radius_m(view)
@@ -204,7 +206,8 @@ class Tracker:
             findings = self._judge.registration(registration, self.belief, tracking)
             self._laid = self._laid or (findings.misfit is False and findings.supports)
             self.belief.update(registration.surfaces, weighing)
-            self._lasting.see(math.hypot(view.offset_sigma_m, self.settings.map_accuracy_m), weighing.shape)
+            stated_m = math.hypot(view.offset_sigma_m, self.settings.map_accuracy_m)
+            self._lasting.see(findings.sigma_m(stated_m), weighing.shape)
             self._alone_m *= 1.0 - weighing.place if findings.misfit is False else 1.0
         self._novelty.used()
         return findings
