@@ -30,12 +30,12 @@ os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
 import numpy as np
 import rclpy
 from ardupilot import DISABLE_GPS, SOURCE_SET, Simulator, ThinLog
-from closed_loop_report import DEAD_RECKONING, TITLES, Record, figure, table
+from closed_loop_report import DEAD_RECKONING, TITLES, Record, report
 from diagnostic_msgs.msg import DiagnosticStatus
+from rclpy.signals import SignalHandlerOptions
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import NavSatFix
 
-from aerial_vpr_cl.evaluation import plots
 from aerial_vpr_cl.knowledge.facts import GenerationFacts
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.knowledge import commit_generation
@@ -86,7 +86,7 @@ class Nodes:
 
     def __init__(self, folder: Path, record: Record, simulator: Simulator) -> None:
         self._folder, self._processes = folder, []  # type: ignore[var-annotated]
-        rclpy.init()
+        rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # Ctrl-C ends the flight, not the clock
         self._node = rclpy.create_node("closed_loop")
         self._clock = self._node.create_publisher(Clock, "/clock", 10)
         self._node.create_subscription(NavSatFix, "localization/fix", record.on_fix, 10)
@@ -130,8 +130,8 @@ def free_ports(count: int) -> list[int]:
         return [int(one.getsockname()[1]) for one in sockets]
 
 
-def fly(case: str, store: Path, args: argparse.Namespace) -> dict[str, Any]:
-    """One flight: up, GNSS off, and on for the minutes that are asked for."""
+def fly(case: str, store: Path, args: argparse.Namespace) -> Path:
+    """One flight: up, GNSS off, and on for the minutes that are asked for; the file that keeps it."""
     grid, folder = open_map(store).grid, args.out / case
     middle = (grid.centres.min(axis=0) + grid.centres.max(axis=0)) / 2.0
     corners = [middle + np.array(RECTANGLE_M) / 2.0 * sign for sign in ((-1, -1), (-1, 1), (1, 1), (1, -1))]
@@ -178,14 +178,15 @@ def fly(case: str, store: Path, args: argparse.Namespace) -> dict[str, Any]:
         except KeyboardInterrupt:
             print(f"{case}: ended after {record.now_s - since_s:.0f} s", file=sys.stderr, flush=True)
         speed = (record.now_s - since_s) / (time.monotonic() - wall_s)
-    errors, answers = record.errors_m(record.filtered, since_s), record.errors_m(record.answers, since_s)
     print(f"{case}: {time.monotonic() - began_s:.0f} s by the computer's clock", file=sys.stderr, flush=True)
     texts = [[stamp / 1000.0 - since_s, text] for stamp, text in simulator.texts]
-    result = {"case": case, "speed": speed, "errors": errors, "answers": answers, "delays_s": record.delays_s}
-    kept = {"truth": np.array(record.truth)[::10], "filtered": np.array(record.filtered)[::10], "since_s": since_s}
-    written = {name: np.round(value, 2).tolist() for name, value in {**result, **kept}.items() if name != "case"}
-    (folder / "flight.json").write_text(json.dumps({**written, "case": case, "texts": texts}))
-    return result
+    flown = {"errors": record.errors_m(record.filtered, since_s), "answers": record.errors_m(record.answers, since_s)}
+    tracks = {"truth": np.array(record.truth)[::10], "filtered": np.array(record.filtered)[::10]}
+    values = {**flown, **tracks, "delays_s": record.delays_s, "speed": speed, "since_s": since_s}
+    kept = {name: np.round(value, 2).tolist() for name, value in values.items()}
+    written = folder / "flight.json"
+    written.write_text(json.dumps({"case": case, **kept, "texts": texts}))
+    return written
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -204,9 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args.out, args.folder = args.out.resolve(), args.folder.resolve()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell has started it in the background
     store = make_store(args.out / "store", args.folder / MAP_DATE)
-    flights = [fly(case, store, args) for case in args.cases]
-    plots.save(figure(flights), args.out / "closed_loop.png")
-    print(table(flights))
+    report([fly(case, store, args) for case in args.cases], args.out / "closed_loop.png")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,14 @@
-"""What was recorded of flights without GNSS, as a table and a picture."""
+"""What was recorded of flights without GNSS, as a table and a picture.
+
+python benchmarks/closed_loop_report.py OUT/*/flight.json --picture closed_loop.png
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +17,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sensor_msgs.msg import NavSatFix
 
+from aerial_vpr_cl.evaluation import plots
 from aerial_vpr_cl.geo.projection import Projection
 
 DEAD_RECKONING = "dead_reckoning"
@@ -65,6 +72,16 @@ class Record:
         return seconds, float(east), float(north)
 
 
+def report(records: Sequence[Path], picture: Path) -> None:
+    """Print the table of some flights and draw their picture."""
+    flights = [json.loads(path.read_text()) for path in records]
+    for flight in flights:
+        flight |= {name: np.array(flight[name]).reshape(-1, 2) for name in ("errors", "answers")}
+    flights.sort(key=lambda flight: list(TITLES).index(flight["case"]))
+    plots.save(figure(flights), picture)
+    print(table(flights))
+
+
 def table(flights: Sequence[dict[str, Any]]) -> str:
     """Markdown, one row per flight."""
     lines = [
@@ -101,3 +118,16 @@ def figure(flights: Sequence[dict[str, Any]]) -> Figure:
 
 def _spread(values: Any) -> tuple[float, float, float]:
     return float(np.median(values)), float(np.percentile(values, 95)), float(np.max(values))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Report on flights that were flown before."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("records", type=Path, nargs="+", help="flight.json of each flight")
+    parser.add_argument("--picture", type=Path, default=Path("closed_loop.png"))
+    args = parser.parse_args(arguments)
+    report(args.records, args.picture)
+
+
+if __name__ == "__main__":
+    main()

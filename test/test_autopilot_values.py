@@ -25,6 +25,7 @@ from aerial_vpr_cl.autopilot.telemetry import (
     Landed,
     LocalPosition,
     Telemetry,
+    wanted_rates_hz,
 )
 
 S = 1_000_000_000
@@ -249,6 +250,13 @@ def test_odometry_is_what_ardupilot_reads():
     metres, angles = (sum(message.pose_covariance[k] for k in places) for places in ((0, 6, 11), (15, 18, 20)))
     assert metres == 13.0
     assert angles > 1.5**2  # a heading that is the filter's own is none to fuse
+
+
+def test_ardupilot_is_not_asked_for_what_it_does_not_know():
+    altitude = mavlink.MAVLINK_MSG_ID_ALTITUDE
+    assert altitude not in wanted_rates_hz(mavlink.MAV_AUTOPILOT_ARDUPILOTMEGA)
+    assert altitude in wanted_rates_hz(mavlink.MAV_AUTOPILOT_PX4)
+    assert max(wanted_rates_hz(mavlink.MAV_AUTOPILOT_ARDUPILOTMEGA).values()) <= 40.0  # ArduPlane refuses more
 
 
 def test_a_long_text_is_cut_not_refused():

@@ -24,11 +24,12 @@ MESSAGE_RATES_HZ = {
     mavlink.MAVLINK_MSG_ID_GLOBAL_POSITION_INT: 10.0,
     mavlink.MAVLINK_MSG_ID_GPS_RAW_INT: 5.0,
     mavlink.MAVLINK_MSG_ID_DISTANCE_SENSOR: 10.0,
-    mavlink.MAVLINK_MSG_ID_ALTITUDE: 5.0,
     mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE: 1.0,
     mavlink.MAVLINK_MSG_ID_GPS_GLOBAL_ORIGIN: 0.5,
 }
-"""What the autopilot is asked to send, and how often."""
+"""What every autopilot is asked to send, and how often."""
+ALTITUDE_HZ = 5.0
+"""Of ALTITUDE, which ArduPilot does not know: it would complain to the operator whenever it is asked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +113,13 @@ _STATUS = {
 INVALID_SIGNAL = 1  # of DISTANCE_SENSOR.signal_quality; 0 is unknown
 
 Told = Attitude | Height | LocalPosition | GlobalPosition | GnssFix | Landed | Origin
+
+
+def wanted_rates_hz(autopilot: int | None) -> dict[int, float]:
+    """What an autopilot (MAV_AUTOPILOT) is asked to send, and how often."""
+    if autopilot == mavlink.MAV_AUTOPILOT_ARDUPILOTMEGA:
+        return MESSAGE_RATES_HZ
+    return {**MESSAGE_RATES_HZ, mavlink.MAVLINK_MSG_ID_ALTITUDE: ALTITUDE_HZ}
 
 
 class Telemetry:

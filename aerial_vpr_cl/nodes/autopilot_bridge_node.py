@@ -29,7 +29,6 @@ from aerial_vpr_cl.autopilot.px4_messages import position_message, position_type
 from aerial_vpr_cl.autopilot.reporter import AUXILIARY, Reporter, ReportSettings
 from aerial_vpr_cl.autopilot.reset_gate import ResetSettings
 from aerial_vpr_cl.autopilot.telemetry import (
-    MESSAGE_RATES_HZ,
     Attitude,
     GnssFix,
     Height,
@@ -37,6 +36,7 @@ from aerial_vpr_cl.autopilot.telemetry import (
     LocalPosition,
     Telemetry,
     Told,
+    wanted_rates_hz,
 )
 from aerial_vpr_cl.autopilot.transport import check_address
 from aerial_vpr_cl.mission.messages import stamp_of
@@ -146,7 +146,7 @@ class AutopilotBridgeNode(LivingNode):
                             reporter.told(told)
                         if self.is_active:
                             self._publish(told)
-                link.ask_for(MESSAGE_RATES_HZ)
+                link.ask_for(wanted_rates_hz(link.autopilot))
 
     def _publish(self, told: Told) -> None:
         kind = type(told).__name__
