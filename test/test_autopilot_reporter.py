@@ -200,6 +200,21 @@ def test_odometry_is_steady_between_answers_and_moves_with_the_filter():
     assert told.tick(1, 1103 * S) == []
 
 
+def test_odometry_says_no_more_than_the_positions_it_repeats():
+    told = reporter("odometry", rate_hz=10.0, lasting_s=4.0)
+    told.state("tracking", "", 0)
+    told.told(Origin(47.0, -99.0))
+    information = 0.0
+    for k in range(40):  # the 4 s for which an error lasts
+        now = 1100 * S + k * S // 10
+        told.told(LocalPosition(now, np.zeros(3), np.zeros(3), LEVEL))
+        if k % 10 == 0:
+            told.answer(published(now), 1, now)
+        (message,) = told.tick(1, now)
+        information += 1.0 / message.pose_covariance[0]
+    assert information == pytest.approx(1.0 / 100.0)  # as one position
+
+
 def test_a_filter_without_an_origin_is_given_one_first():
     told = reporter("odometry")
     told.state("tracking", "", 0)

@@ -53,6 +53,9 @@ class ReportSettings:
     sensor_id: int = setting(1, "our id as a source of positions; PX4's EKF2_AGP0_ID must equal it", low=1, high=255)
     rate_hz: float = setting(5.0, "most positions a second; of odometry the steady rate", low=0.2, high=50.0)
     max_age_s: float = setting(2.0, "an older position is not sent any more", low=0.1, high=5.0)
+    lasting_s: float = setting(
+        10.0, "how long an error of positions keeps its sign; odometry repeats it, and is as much less certain", low=0.0
+    )
 
 
 class Reporter:
@@ -135,7 +138,10 @@ class Reporter:
         moved = newest.position - then.position
         place = np.array([*(east_north + moved[:2]), newest.position[2]])
         there_us = max(self._clock.theirs(newest.stamp_ns) // 1_000, 0)
-        return [odometry(there_us, place, newest.quaternion, answer.covariance)]
+        # The filter takes every message for another witness. Taken at their word, many that err alike swing its
+        # velocity, and the positions, which that velocity moves on, swing with it.
+        repeated = max(self._settings.rate_hz * self._settings.lasting_s, 1.0)
+        return [odometry(there_us, place, newest.quaternion, answer.covariance * repeated)]
 
     def _offer_origin(self, answer: Position, system: int, now_ns: int) -> list[Any]:
         """A filter that has an origin keeps it without a word: only one that it reports itself is measured from."""
