@@ -1,6 +1,6 @@
 """How well does laying a view on the map alone tell where it belongs, and does the proof tell when it does not?
 
-    OMP_NUM_THREADS=1 python benchmarks/registration.py --rasters FOLDER [--results benchmarks/results/registration.md]
+    OMP_NUM_THREADS=1 python benchmarks/registration.py --rasters FOLDER
 
 FOLDER holds several dates of one place as GeoTIFFs with red, green, blue, near infrared (config/scenarios/naip_nd.yaml
 says which); one is the map, views are cut from the others at random places, north up but for the stated errors.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import os
 import platform
 import time
@@ -18,12 +19,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.localization.map_orientation import MapOrientation
 from aerial_vpr_cl.localization.orientation_file import make_orientation
-from aerial_vpr_cl.localization.registration import register
+from aerial_vpr_cl.localization.perspective import tilt
+from aerial_vpr_cl.localization.registration import RegistrationSettings, register
 from aerial_vpr_cl.localization.view import View
 from aerial_vpr_cl.satellite.raster import SatelliteMap
 
@@ -31,6 +34,10 @@ MODALITIES = {"VIS": (1, 2, 3), "NIR": (4,)}
 VIEW_PX = 224
 NEAR_M, WRONG_M = 50.0, 100.0
 PROOFS = (0.5, 0.9, 0.99, 0.999)
+HEIGHT = 0.83
+"""Height of the camera in footprints: a field of view of 62°."""
+WIDER = 1.6
+"""How much more is read around a view of a camera that leans."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,8 @@ class Case:
     scale_sigma: float = 0.0
     footprint_m: tuple[float, float] = (440.0, 560.0)
     negative: str = ""  # mirrored, or off the map: the truth is not in what is searched
+    tilt_sigma_deg: float = 0.0
+    read_tilt: bool = True
 
 
 CASES = (
@@ -53,9 +62,21 @@ CASES = (
     Case("σ 3°, 5 %, footprint 200 m", 0.2, 3.0, 0.05, (200.0, 200.0)),
     Case("σ 3°, 5 %, footprint 280 m", 0.2, 3.0, 0.05, (280.0, 280.0)),
     Case("σ 3°, 5 %, footprint 360 m", 0.2, 3.0, 0.05, (360.0, 360.0)),
+    Case("σ 3°, 5 %, tilt 3°, as stated", 0.2, 3.0, 0.05, tilt_sigma_deg=3.0, read_tilt=False),
+    Case("σ 3°, 5 %, tilt 3°, read off the view", 0.2, 3.0, 0.05, tilt_sigma_deg=3.0),
     Case("mirrored, σ 3°, 5 %", 0.35, 3.0, 0.05, negative="mirrored"),
     Case("truth not in what is searched, σ 3°, 5 %", 0.35, 3.0, 0.05, negative="off map"),
 )
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """A view cut from a raster, and what is true of it."""
+
+    view: View
+    position: NDArray[np.float64]
+    turn_deg: float
+    scale: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,39 +91,61 @@ class Outcome:
     scale: NDArray[np.float64]  # relative error of the scale
 
 
+def draw(case: Case, raster: SatelliteMap, rng: np.random.Generator) -> Sample:
+    """A view of a random place, its heading, scale and tilt off by what the case has."""
+    footprint_m = rng.uniform(*case.footprint_m)
+    margin = 0.5 * footprint_m
+    west, south, east, north = raster.bounds
+    position = rng.uniform([west + margin, south + margin], [east - margin, north - margin])
+    if case.negative == "off map":
+        position[0] = rng.uniform((west + east) / 2.0 + footprint_m, east - margin)
+    turn = rng.uniform(-180.0, 180.0) if case.heading_sigma_deg >= 180.0 else rng.normal(0.0, case.heading_sigma_deg)
+    scale = float(np.exp(rng.normal(0.0, case.scale_sigma)))
+    height_m, sigma = HEIGHT * footprint_m, math.radians(case.tilt_sigma_deg)
+    lean = rng.normal(0.0, sigma, 2) if sigma else np.zeros(2)
+    if sigma:
+        size = round(WIDER * VIEW_PX)
+        wide = raster.read_patches(position[None], turn, footprint_m * scale * size / VIEW_PX, size)[0][0]
+        image = leaning(wide, footprint_m / VIEW_PX, height_m, lean)
+    else:
+        image = raster.read_patches(position[None], turn, footprint_m * scale, VIEW_PX)[0][0]
+    if case.negative == "mirrored":
+        image = np.ascontiguousarray(image[:, ::-1])
+    seen = np.ones((VIEW_PX, VIEW_PX), np.bool_)
+    sigmas = (height_m * sigma, case.heading_sigma_deg, case.scale_sigma)
+    view = View(image, seen, footprint_m / VIEW_PX, np.zeros(2), *sigmas, height_m=height_m)
+    return Sample(view, position, turn, scale)
+
+
+def leaning(
+    wide: NDArray[np.uint8], metres_per_px: float, height_m: float, lean: NDArray[np.float64]
+) -> NDArray[np.uint8]:
+    """The middle of a wide picture as a camera sees it that leans (2,) radians further east and north than it says."""
+    steps = (np.arange(VIEW_PX) - (VIEW_PX - 1) / 2.0) * metres_per_px
+    supposed = np.stack(np.meshgrid(steps, -steps), axis=-1).reshape(-1, 2)
+    places = tilt(supposed, height_m, lean) * [1.0, -1.0] / metres_per_px + (len(wide) - 1) / 2.0
+    columns, rows = places.astype(np.float32).reshape(VIEW_PX, VIEW_PX, 2).transpose(2, 0, 1)
+    return np.asarray(cv2.remap(wide, columns, rows, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT), np.uint8)
+
+
 def fly(case: Case, raster: SatelliteMap, channel: MapOrientation, frames: int, seed: int) -> list[list[float]]:
     """One row per frame: error, proof, error in sigmas, seconds, error of heading and of scale."""
     rng = np.random.default_rng(seed)
     west, south, east, north = raster.bounds
+    where = [(west, south, (west + east) / 2.0, north)] if case.negative == "off map" else None
+    settings = RegistrationSettings(read_tilt=case.read_tilt)
     rows = []
     for _ in range(frames):
-        footprint_m = rng.uniform(*case.footprint_m)
-        margin = 0.5 * footprint_m
-        where = None
-        position = rng.uniform([west + margin, south + margin], [east - margin, north - margin])
-        if case.negative == "off map":
-            middle = (west + east) / 2.0
-            position[0] = rng.uniform(middle + footprint_m, east - margin)
-            where = [(west, south, middle, north)]
-        turn = (
-            rng.uniform(-180.0, 180.0) if case.heading_sigma_deg >= 180.0 else rng.normal(0.0, case.heading_sigma_deg)
-        )
-        scale = float(np.exp(rng.normal(0.0, case.scale_sigma)))
-        image = raster.read_patches(position[None], turn, footprint_m * scale, VIEW_PX)[0][0]
-        if case.negative == "mirrored":
-            image = np.ascontiguousarray(image[:, ::-1])
-        seen = np.ones((VIEW_PX, VIEW_PX), np.bool_)
-        view = View(image, seen, footprint_m / VIEW_PX, np.zeros(2), 0.0, case.heading_sigma_deg, case.scale_sigma)
+        sample = draw(case, raster, rng)
         start = time.process_time()
-        peak = register(view, channel, where).peak
+        peak = register(sample.view, channel, where, settings).peak
         seconds = time.process_time() - start
         assert peak is not None  # every frame lies on the map
-        error = peak.position - position
+        error = peak.position - sample.position
         sigmas = float(np.sqrt(error @ np.linalg.solve(peak.covariance, error)))
-        turn_error = (peak.heading_correction_deg - turn + 180.0) % 360.0 - 180.0
-        rows.append(
-            [float(np.hypot(*error)), peak.proof, sigmas, seconds, turn_error, peak.scale_correction / scale - 1.0]
-        )
+        turn_error = (peak.heading_correction_deg - sample.turn_deg + 180.0) % 360.0 - 180.0
+        scale_error = peak.scale_correction / sample.scale - 1.0
+        rows.append([float(np.hypot(*error)), peak.proof, sigmas, seconds, turn_error, scale_error])
     return rows
 
 
@@ -131,9 +174,9 @@ def rms(values: NDArray[np.float64]) -> float:
 def places_table(results: dict[Case, dict[str, Outcome]]) -> list[str]:
     """Where the frames were put, case by case."""
     lines = [
-        "| what is known | frames each | within 50 m, VIS / NIR | within 300 m | median error (m) | "
-        "error of heading and scale (rms) | s per frame, median |",
-        "|---|--:|--:|--:|--:|--:|--:|",
+        f"| what is known | frames each | within 25 m, {' / '.join(next(iter(results.values())))} | within 50 m | "
+        "within 300 m | median error (m) | error of heading and scale (rms) | s per frame, median |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for case, outcomes in results.items():
         if case.negative:
@@ -142,7 +185,8 @@ def places_table(results: dict[Case, dict[str, Outcome]]) -> list[str]:
         near = [outcome.error_m < NEAR_M for outcome in both]
         turns = " / ".join(f"{rms(o.turn_deg[n]):.1f}°, {100 * rms(o.scale[n]):.1f} %" for o, n in zip(both, near))
         lines.append(
-            f"| {case.name} | {len(both[0].error_m)} | {' / '.join(percent(n) for n in near)} | "
+            f"| {case.name} | {len(both[0].error_m)} | {' / '.join(percent(o.error_m < 25.0) for o in both)} | "
+            f"{' / '.join(percent(n) for n in near)} | "
             f"{' / '.join(percent(o.error_m < 300.0) for o in both)} | "
             f"{' / '.join(f'{np.median(o.error_m):.1f}' for o in both)} | {turns} | "
             f"{np.median(np.concatenate([o.seconds for o in both])):.2f} |"
@@ -191,13 +235,36 @@ def calibration_table(results: dict[Case, dict[str, Outcome]]) -> list[str]:
     return lines
 
 
+def roc_table(results: dict[Case, dict[str, Outcome]]) -> list[str]:
+    """How well the proof parts answers that are right from frames that belong nowhere in what is searched."""
+
+    def proofs(cases: Iterable[Case], near: bool) -> NDArray[np.float64]:
+        outcomes = [outcome for case in cases for outcome in results[case].values()]
+        return np.concatenate([o.proof[o.error_m < NEAR_M] if near else o.proof for o in outcomes])
+
+    positive = [case for case in results if case.name == "σ 3°, 5 %"]
+    if not positive:
+        return []
+    right = proofs(positive, near=True)
+    lines = [
+        "| negatives | area under the curve | right answers that pass where 5 / 1 / 0 % of these do |",
+        "|---|--:|--:|",
+    ]
+    for case in (case for case in results if case.negative):
+        wrong = proofs([case], near=False)
+        area = (right[:, None] > wrong).mean() + 0.5 * (right[:, None] == wrong).mean()
+        passed = " / ".join(percent(right > np.quantile(wrong, 1.0 - share)) for share in (0.05, 0.01, 0.0))
+        lines.append(f"| {case.name} ({len(wrong)} against {len(right)}) | {area:.4f} | {passed} |")
+    return lines
+
+
 def main() -> None:
-    """Measure, print the tables and, if asked, write them."""
+    """Measure and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rasters", type=Path, required=True, metavar="FOLDER", help="GeoTIFFs, one per date")
     parser.add_argument("--map", default="*20150926*.tif", help="which of them is the map (default: %(default)s)")
     parser.add_argument("--frames", type=int, default=34, help="frames per date and modality (default: %(default)s)")
-    parser.add_argument("--results", type=Path, help="Markdown file to write")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose name holds this")
     args = parser.parse_args()
     map_path = next(iter(sorted(args.rasters.glob(args.map))))
     others = [path for path in sorted(args.rasters.glob("*.tif")) if path != map_path]
@@ -210,7 +277,8 @@ def main() -> None:
         for name, bands in MODALITIES.items()
     }
     results: dict[Case, dict[str, Outcome]] = {}
-    for case in CASES:
+    chosen = [case for case in CASES if args.only in case.name] or parser.error(f"no case holds {args.only!r}")
+    for case in chosen:
         results[case] = measure(case, rasters, channel, args.frames)
         print(f"{case.name}: done", flush=True)
     width_m, height_m = satellite.size_m
@@ -218,8 +286,7 @@ def main() -> None:
         [
             "# Registration alone, on the whole map",
             "",
-            f"    OMP_NUM_THREADS=1 python benchmarks/registration.py --rasters FOLDER --frames {args.frames} "
-            "--results benchmarks/results/registration.md",
+            f"    OMP_NUM_THREADS=1 python benchmarks/registration.py --rasters FOLDER --frames {args.frames}",
             "",
             f"Map: one date, {width_m / 1000:.2f} × {height_m / 1000:.2f} km at {satellite.resolution_m:g} m a pixel. "
             f"Views: random places of {len(others)} other dates, footprint 440–560 m unless said otherwise, in visible "
@@ -238,12 +305,12 @@ def main() -> None:
             "",
             *proof_table(results),
             "",
+            *roc_table(results),
+            "",
             *calibration_table(results),
         ]
     )
     print(text)
-    if args.results:
-        args.results.write_text(text + "\n")
 
 
 if __name__ == "__main__":

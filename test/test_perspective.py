@@ -101,8 +101,8 @@ def test_the_belief_is_told_of_the_corrected_place(ground):
     assert evidence[1] == pytest.approx(evidence[0], abs=0.7)
 
 
-@pytest.mark.parametrize("changes", [{"height_m": None}, {"offset_sigma_m": 0.0}])
-def test_without_height_or_doubt_of_the_tilt_nothing_is_read(ground, changes):
+@pytest.mark.parametrize("changes", [{"height_m": None}, {"offset_sigma_m": 0.0}, {"offset_sigma_m": 60.0}])
+def test_without_a_height_or_with_a_tilt_that_is_exact_or_unknown_nothing_is_read(ground, changes):
     assert register(dataclasses.replace(leaning(0.0, 3.5), **changes), ground).peak.perspective is None
 
 

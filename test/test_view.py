@@ -238,6 +238,7 @@ def test_sigmas_come_from_what_is_known():
     tilted = make_view(frame, known(angles=(0.0, 30.0, 0.0)), SETTINGS)
     moved = make_view(frame, known(angles=(0.0, 31.0, 0.0)), SETTINGS)
     assert tilted.offset_sigma_m == pytest.approx(np.hypot(*(moved.offset_m - tilted.offset_m)), rel=0.05)
+    assert [math.degrees(view.tilt_sigma) for view in (level, tilted)] == pytest.approx([1.0, 1.0])
 
 
 def test_as_seen_is_the_whole_frame_squeezed():

@@ -39,6 +39,9 @@ LONGEST_STEP = np.array([10.0, 10.0, 0.02, 0.02, 0.02, 0.02])
 LEAST_SIGMA = 1e-3
 """Radians, or relative: what is stated as exact is not held more firmly than this."""
 
+MOST_SIGMA = math.radians(5.0)
+"""A tilt less sure than this may leave more perspective than can be caught: then it is not read."""
+
 ENERGY = 1e-3
 """A part with less structure says nothing."""
 
@@ -80,19 +83,14 @@ class BlockScores:
         shifts = 2 * reach + 1
         scores = scipy.fft.irfft2(product, size)[..., :shifts, :shifts].reshape(-1, shifts, shifts)
         power = (parts**2).sum(axis=0)
-        energy = power.sum(axis=(2, 3)).ravel()
-        told = energy > ENERGY
-        inside = np.arange(block)
-        down = np.arange(BLOCKS)[:, None] * block + power.sum(axis=3) @ inside / np.maximum(
-            power.sum(axis=(2, 3)), ENERGY
-        )
-        right = np.arange(BLOCKS) * block + power.sum(axis=2) @ inside / np.maximum(power.sum(axis=(2, 3)), ENERGY)
-        centres = np.stack([template.left + right.ravel(), -(template.top + down.ravel())], axis=1) * level.step_m
-        return cls(
-            np.moveaxis(scores[told], 0, 2).astype(np.float64),
-            centres[told],
-            energy[told] / max(float(energy.sum()), ENERGY),
-        )
+        energy = power.sum(axis=(2, 3))
+        first, inside, whole = np.arange(BLOCKS) * block, np.arange(block), np.maximum(energy, ENERGY)
+        down = first[:, None] + power.sum(axis=3) @ inside / whole
+        right = first + power.sum(axis=2) @ inside / whole
+        centres = np.stack([template.left + right, -(template.top + down)], axis=-1).reshape(-1, 2) * level.step_m
+        told = energy.ravel() > ENERGY
+        shares = energy.ravel()[told] / max(float(energy.sum()), ENERGY)
+        return cls(np.moveaxis(scores[told], 0, 2).astype(np.float64), centres[told], shares)
 
 
 def read_tilt(
@@ -107,9 +105,8 @@ def read_tilt(
 
     `nats` is what a unit of score is worth as evidence. What was stated of turn, scale and tilt counts with its sigma.
     """
-    if view.height_m is None or view.offset_sigma_m <= 0.0:
+    if view.height_m is None or not 0.0 < view.tilt_sigma <= MOST_SIGMA:
         return None
-    height_m = view.height_m * hypothesis.scale
     column, row = np.floor((place - [level.west, level.north]) * [1.0, -1.0] / level.step_m).astype(int).tolist()
     origin = np.array([level.west + (column + 0.5) * level.step_m, level.north - (row + 0.5) * level.step_m])
     blocks = BlockScores.of(template, level, row, column)
@@ -118,22 +115,39 @@ def read_tilt(
     sigmas = np.array([math.radians(view.heading_sigma_deg), view.scale_sigma, view.tilt_sigma, view.tilt_sigma])
     precision = np.concatenate([[0.0, 0.0], np.maximum(sigmas, LEAST_SIGMA) ** -2])
     stated = np.array([0.0, 0.0, -math.radians(hypothesis.turn_deg), -math.log(hypothesis.scale), 0.0, 0.0])
-    slopes = derivatives(blocks.centres_m, height_m)
-    fitted, information = np.append(place - origin, np.zeros(4)), np.diag(precision)
+    begin = np.append(place - origin, np.zeros(4))
+    found = _fit(blocks, begin, stated, precision, view.height_m * hypothesis.scale, NEWS * nats, level.step_m)
+    if found is None:
+        return None
+    values, information = found
+    position, covariance = origin + values[:2], np.asarray(np.linalg.inv(information)[:2, :2], np.float64)
+    return Perspective(position, position - place, covariance, np.degrees(values[4:]))
+
+
+def _fit(
+    blocks: BlockScores,
+    values: NDArray[np.float64],
+    stated: NDArray[np.float64],
+    precision: NDArray[np.float64],
+    height_m: float,
+    nats: float,
+    step_m: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """The likeliest (6,) values of `displaced` and their (6, 6) information, uphill from some; None: no hill."""
+    slopes, information = derivatives(blocks.centres_m, height_m), np.diag(precision)
     for blur_px in BLURS_PX:
-        surfaces = _surfaces(blocks.scores, blur_px, level.step_m)
+        surfaces = _surfaces(blocks.scores, blur_px, step_m)
         for _ in range(ROUNDS):
-            moved = displaced(fitted, blocks.centres_m, height_m) - blocks.centres_m
-            east, north, east2, north2 = _looked_up(surfaces, moved / level.step_m)
-            curvature = -NEWS * nats * np.array([east2.sum(), north2.sum()])
+            moved = displaced(values, blocks.centres_m, height_m) - blocks.centres_m
+            east, north, east2, north2 = _looked_up(surfaces, moved / step_m)
+            curvature = -nats * np.array([east2.sum(), north2.sum()])
             if not curvature.min() > 0.0:
                 return None
             information = np.einsum("n,nkp,k,nkq->pq", blocks.shares, slopes, curvature, slopes) + np.diag(precision)
-            uphill = NEWS * nats * np.einsum("kn,nkp->p", np.stack([east, north]), slopes)
-            step = np.linalg.solve(information, uphill - precision * (fitted - stated))
-            fitted = fitted + step * min(1.0, float((LONGEST_STEP / np.maximum(np.abs(step), 1e-12)).min()))
-    position, covariance = origin + fitted[:2], np.linalg.inv(information)[:2, :2]
-    return Perspective(position, position - place, covariance, np.degrees(fitted[4:]))
+            uphill = nats * np.einsum("kn,nkp->p", np.stack([east, north]), slopes)
+            step = np.linalg.solve(information, uphill - precision * (values - stated))
+            values = values + step * min(1.0, float((LONGEST_STEP / np.maximum(np.abs(step), 1e-12)).min()))
+    return values, information
 
 
 def displaced(values: NDArray[np.float64], ground_m: Vectors, height_m: float) -> Vectors:
