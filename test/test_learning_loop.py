@@ -1,5 +1,7 @@
 """The shared loop: cached and plain learning agree, and the same seed gives the same network."""
 
+import time
+
 import numpy as np
 import pytest
 import torch
@@ -144,8 +146,13 @@ def test_in_a_mission_the_trunk_sees_every_view_once_though_gate_and_selection_l
     network, buffer = known.network, known.buffer
     for half, past in ((flown[:12], []), (flown[12:], ["before"])):
         with CountedTrunk.private(network, capacity_bytes=1 << 30) as trunk:
-            result = learn_mission(network, buffer, memories, half, past, settings, trunk, gate=settings)
-            assert len(trunk.passed) == len(trunk)
+            started = time.monotonic()
+            result = learn_mission(
+                network, buffer, memories, half, past, settings, trunk, gate=settings, calibration=settings
+            )
+            assert sum(result.seconds.values()) <= time.monotonic() - started + 0.01
+            assert result.seconds.keys() == {"trunk", "measure", "learn", "select", "calibrate"}
+            assert len(trunk.passed) == len(trunk)  # passes ÷ different views = 1
             # Frames and exemplars whole, for gate and selection; then what is learnt from.
             assert len(trunk.passed) > len(half) + len(buffer) + 30
         network, buffer = result.network, result.buffer

@@ -45,6 +45,8 @@ def run(args: argparse.Namespace) -> None:
     reports = adapt(args.store, missions, settings, ProgressBar())
     for report in reports:
         print(report.summary())
+        if costs := report.costs():
+            print(costs)
     args.json.write({"missions": [report.to_dict() for report in reports]})
     failed = [report.mission for report in reports if not report.committed]
     if failed:

@@ -34,6 +34,7 @@ class MissionReport:
     after: Recalls | None = None
     steps: int = 0
     seconds: float = 0.0
+    seconds_of: dict[str, float] = field(default_factory=dict)  # its parts, in their order
     keep_raw: bool = False  # whether the raw mission is still there
 
     def to_dict(self) -> dict[str, Any]:
@@ -75,3 +76,8 @@ class MissionReport:
             f"{f' ({tracked} placed by their track, not by GNSS)' if tracked else ''}, {self.used} used, "
             f"{self.kept} kept, {raw}; recall {', '.join(changes)}"
         )
+
+    def costs(self) -> str:
+        """Where the time went, for whoever waits for it; empty where nothing was learnt."""
+        parts = ", ".join(f"{part} {seconds:.1f}" for part, seconds in self.seconds_of.items() if seconds >= 0.05)
+        return f"{self.mission}: {self.seconds:.1f} s: {parts}" if parts else ""

@@ -23,6 +23,7 @@ from aerial_vpr_cl.knowledge.knowledge import commit_generation, load_knowledge
 from aerial_vpr_cl.knowledge.report import MissionReport
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.learning.labelled_mission import read_labelled
+from aerial_vpr_cl.learning.laps import Laps
 from aerial_vpr_cl.learning.loop import Memories
 from aerial_vpr_cl.learning.mission_step import learn_mission
 from aerial_vpr_cl.learning.observations import observations_of, views_of
@@ -73,7 +74,7 @@ def adapt_to_mission(
     store: GenerationStore, path: Path, settings: AdaptSettings, progress: Progress = silent
 ) -> MissionReport:
     """Learn, select, commit, dispose: one mission. The caller holds the learner's lock."""
-    start = time.monotonic()
+    start, laps = time.monotonic(), Laps()
     device = pick_device(settings.device)
     if settings.threads:
         torch.set_num_threads(settings.threads)
@@ -83,7 +84,9 @@ def adapt_to_mission(
         raise MissionError(str(error)) from None
     known = load_knowledge(store, device)
     grid = known.map.grid
+    laps.end("load")
     mission, sources = read_labelled(path, known, settings, progress)
+    laps.end("read")
     history = known.generation.facts.missions
     report = MissionReport(
         mission.name,
@@ -100,6 +103,7 @@ def adapt_to_mission(
 
     observations, refused = observations_of(mission, grid, views_of(known))
     used = thin(observations, settings)
+    laps.end("views")
     store.require_space(known.bytes_of_next(_most_bytes_kept(used, settings.budget * grid.n_groups)))
     memories = Memories(known.exemplars, known.map.satellite)
     past = [learnt.name for learnt in history]
@@ -118,6 +122,7 @@ def adapt_to_mission(
             calibration=settings,
             progress=progress,
         )
+    laps.end_measured(result.seconds)
     report = replace(
         report,
         frames=len(observations),
@@ -126,6 +131,7 @@ def adapt_to_mission(
         before=result.before,
         after=result.after,
         steps=result.learnt.steps,
+        seconds_of=laps.seconds,
     )
     if result.refusal:
         log.error("%s: %s", mission.name, result.refusal)
@@ -134,6 +140,7 @@ def adapt_to_mission(
     report = replace(report, kept=sum(kept.mission == mission.name for kept in result.buffer))
     learnt = LearntMission(identity_of(mission), mission.name, mission.modality, report.frames, report.used)
     follow_with_engines(store.root, replace(known, network=result.network, buffer=result.buffer))
+    laps.end("engines")
     generation = commit_generation(
         store,
         result.network,
@@ -151,7 +158,9 @@ def adapt_to_mission(
         except StoreError as error:  # it is learnt all the same, and the next learner tries again
             log.error("%s", error)
     store.prune(settings.keep_generations)
-    return replace(report, generation=generation.number, seconds=time.monotonic() - start)
+    laps.end("commit")
+    seconds = time.monotonic() - start
+    return replace(report, generation=generation.number, seconds=seconds, seconds_of=laps.seconds)
 
 
 def identity_of(mission: Mission) -> str:

@@ -13,6 +13,7 @@ from aerial_vpr_cl.knowledge.failpoints import failpoint
 from aerial_vpr_cl.knowledge.report import Recalls
 from aerial_vpr_cl.learning.adapt_settings import CalibrationSettings, GateSettings, MissionSettings
 from aerial_vpr_cl.learning.calibration import calibrate, exemplars_in_other_looks, hold_back
+from aerial_vpr_cl.learning.laps import Laps
 from aerial_vpr_cl.learning.loop import LearnReport, Memories, learn
 from aerial_vpr_cl.learning.methods import method_of
 from aerial_vpr_cl.learning.methods.base import MissionStep
@@ -43,6 +44,7 @@ class MissionResult:
     select_s: float
     select_views: int
     method_state: Mapping[str, Tensor]  # what the method takes along to the next mission
+    seconds: Mapping[str, float]  # of its parts, by name
 
 
 def learn_mission(
@@ -64,7 +66,7 @@ def learn_mission(
     `past` are the names of the missions learnt before. Without a gate the network is not measured, nor ever refused;
     without calibration all frames are learnt, and the temperature stays.
     """
-    started = time.monotonic()
+    started, laps = time.monotonic(), Laps(trunk)
     trunk.tally()
     method = method_of(settings.method)
     method.load_state(method_state or {})
@@ -75,19 +77,21 @@ def learn_mission(
     if questions:
         trunk.prepare(questions.pictures, progress)
     before = questions.put_to(adapted, trunk) if questions else None
+    laps.end("measure")
     failpoint("learn.start")
     method.begin_mission(adapted, MissionStep(len(past) + 1, frames[0].mission, tuple(past)))
     recipe = recipe_of(network.backbone.name, network.settings.view)
     learnt = learn(adapted, learnable, memories, method, recipe, settings, trunk, progress)
     failpoint("learn.done")
+    laps.end("learn")
     after = questions.put_to(adapted, trunk) if questions else None
+    laps.end("measure")
     passed = trunk.tally()
     learn_s = time.monotonic() - started - passed.seconds
     reason = refusal(adapted, before, after, gate) if gate and before and after else ""
     if reason:
-        return MissionResult(
-            network, buffer, reason, before, after, learnt, learn_s, passed.pictures, 0.0, 0, method_state or {}
-        )
+        kept, views = method_state or {}, passed.pictures
+        return MissionResult(network, buffer, reason, before, after, learnt, learn_s, views, 0.0, 0, kept, laps.seconds)
 
     started = time.monotonic()
     failpoint("select.start")
@@ -97,12 +101,14 @@ def learn_mission(
     failpoint("select.done")
     chosen = trunk.tally()
     select_s = time.monotonic() - started - chosen.seconds
+    laps.end("select")
     if calibration:
         views = max(FEWEST_LOOKS, len(held))
         looks = exemplars_in_other_looks(
             memories.exemplars, memories.satellite, views, network.input_size, settings.seed
         )
         calibrate(adapted, held, looks, trunk)
+        laps.end("calibrate")
     return MissionResult(
         network=adapted,
         buffer=selected,
@@ -115,4 +121,5 @@ def learn_mission(
         select_s=select_s,
         select_views=chosen.pictures,
         method_state=method.state(),
+        seconds=laps.seconds,
     )

@@ -75,6 +75,7 @@ class TrunkOutputs:
         self._known_shape: tuple[int, ...] | None = None
         self._asked: set[bytes] = set()
         self._seconds = 0.0
+        self.total_s = 0.0  # for pictures that had to be computed, ever
 
     @classmethod
     def private(cls, network: Network, *, capacity_bytes: int, folder: Path | None = None) -> TrunkOutputs:
@@ -153,7 +154,9 @@ class TrunkOutputs:
             started = time.monotonic()
             fresh = dict(zip(part, self._pass([missing[digest].render() for digest in part])))
             self._kept.add(fresh)
-            self._seconds += time.monotonic() - started
+            taken = time.monotonic() - started
+            self._seconds += taken
+            self.total_s += taken
             yield fresh
 
     def _pass(self, images: list[NDArray[np.uint8]]) -> NDArray[np.float16]:
