@@ -12,7 +12,7 @@ DEMO_DIR ?= runs/demo
 TEST_PROCESSES ?= 2
 PYTEST = OMP_NUM_THREADS=1 $(RUN) python -m pytest -n $(TEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
 
-.PHONY: help demo test test-ubuntu test-ray lint env clean
+.PHONY: help demo test test-ubuntu test-ray bench lint env clean
 
 help:  ## Show what can be made
 	@grep -hE '^[a-z-]+: *.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 20
@@ -31,6 +31,10 @@ test-ray:  ## Run the benchmark's tests on a Ray cluster of this computer; Ray i
 	@export ENV="$(ENV)" RAY="$(RAY)"; test -n "$$ENV" -a -n "$$RAY"; \
 	export PYTHONPATH="$$RAY$${PYTHONPATH:+:$$PYTHONPATH}"; \
 	OMP_NUM_THREADS=1 $(RUN) python -m pytest -n 0 test/test_benchmark.py -k "ray" $(PYTEST_ARGS)
+
+bench:  ## Measure what is to be held and what else one could do; writes benchmarks/results/bench.md (RASTERS=FOLDER: naip_nd)
+	@export ENV="$(ENV)"; test -n "$$ENV"; \
+	OMP_NUM_THREADS=1 $(RUN) python benchmarks/bench.py $(if $(RASTERS),--rasters "$(RASTERS)") $(BENCH_ARGS)
 
 lint:  ## ruff and mypy only
 	@export ENV="$(ENV)"; test -n "$$ENV"; \
