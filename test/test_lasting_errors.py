@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from aerial_vpr_cl.localization.lasting_errors import LONGER, SLOW_SHARE, LastingErrors
+from aerial_vpr_cl.localization.lasting_errors import LONGER, SLOW_SHARE, LastingErrors, PlaceError
 
 FRAMES, FLIGHTS = 80, 3000
 
@@ -18,22 +18,28 @@ def lasting_noise(rng, passed, lasting):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "length_m", "sigma_m", "noise"),
-    [(1.9, 30.0, 25.0, 0.05), (0.5, 8.0, 25.0, 0.05), (5.0, 80.0, 10.0, 0.05), (1.9, 30.0, 40.0, 0.2)],
+    ("seconds", "length_m", "sigma_m", "noise", "slow_share"),
+    [
+        (1.9, 30.0, 25.0, 0.05, SLOW_SHARE),
+        (0.5, 8.0, 25.0, 0.05, SLOW_SHARE),
+        (5.0, 80.0, 10.0, 0.05, SLOW_SHARE),
+        (1.9, 30.0, 40.0, 0.2, SLOW_SHARE),
+        (1.9, 30.0, 17.0, 0.05, 0.2),
+    ],
 )
-def test_the_stated_variance_is_the_one_that_flights_have(seconds, length_m, sigma_m, noise):
+def test_the_stated_variance_is_the_one_that_flights_have(seconds, length_m, sigma_m, noise, slow_share):
     attitude_s, odometry_m, shape = 10.0, 100.0, 0.2
     rng = np.random.default_rng(0)
     slow = lasting_noise(rng, seconds, LONGER * attitude_s)
     odometry = noise * lasting_noise(rng, length_m, LONGER * odometry_m)
-    quick = np.sqrt(1.0 - SLOW_SHARE) * rng.standard_normal((FRAMES, FLIGHTS))
-    seen = sigma_m * (np.sqrt(SLOW_SHARE) * slow + quick)
+    quick = np.sqrt(1.0 - slow_share) * rng.standard_normal((FRAMES, FLIGHTS))
+    seen = sigma_m * (np.sqrt(slow_share) * slow + quick)
     lasting, errors, believed, spread_m2 = LastingErrors(attitude_s, odometry_m), seen[0], sigma_m**2, 50.0
-    lasting.see(sigma_m, 1.0)
+    lasting.see(PlaceError(sigma_m, slow_share), 1.0)
     assert lasting.share == 1.0
     for k in range(1, FRAMES):
         lasting.move(length_m, seconds, noise, spread_m2)
-        lasting.see(sigma_m, shape)
+        lasting.see(PlaceError(sigma_m, slow_share), shape)
         gain = (believed + spread_m2) / (believed + spread_m2 + sigma_m**2 / shape)
         believed = (1.0 - gain) * (believed + spread_m2)
         errors = (1.0 - gain) * (errors + length_m * odometry[k]) + gain * seen[k]
@@ -45,7 +51,7 @@ def test_nothing_is_narrowed_before_a_view_was_used_and_after_all_was_forgotten(
     lasting.move(30.0, 2.0, 0.05, 40.0)
     assert lasting.share == 1.0
     for _ in range(20):
-        lasting.see(25.0, 0.2)
+        lasting.see(PlaceError(25.0), 0.2)
         lasting.move(30.0, 2.0, 0.05, 40.0)
     assert lasting.share < 0.95
     lasting.reset()
@@ -54,7 +60,7 @@ def test_nothing_is_narrowed_before_a_view_was_used_and_after_all_was_forgotten(
 
 def test_a_tilt_that_is_known_exactly_and_views_that_are_no_news_change_nothing():
     lasting = LastingErrors(0.0, 0.0)
-    lasting.see(20.0, 1.0)
-    lasting.see(0.0, 1.0)
-    lasting.see(20.0, 0.0)
+    lasting.see(PlaceError(20.0), 1.0)
+    lasting.see(PlaceError(0.0), 1.0)
+    lasting.see(PlaceError(20.0), 0.0)
     assert lasting.share == 1.0

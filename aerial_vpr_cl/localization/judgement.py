@@ -9,10 +9,12 @@ import numpy as np
 
 from aerial_vpr_cl.geo.grid import NO_CLASS, Grid
 from aerial_vpr_cl.localization.belief import Belief
+from aerial_vpr_cl.localization.lasting_errors import SLOW_SHARE, PlaceError
 from aerial_vpr_cl.localization.modes import Mode, fit_of, modes
 from aerial_vpr_cl.localization.proposal import Proposal
 from aerial_vpr_cl.localization.registration import Peak, Registration
 from aerial_vpr_cl.localization.states import SUPPORT, UsualFit
+from aerial_vpr_cl.localization.view import View
 
 SAME_PLACE_SIGMAS, CLEARLY = 3.5, 3.0
 """A peak as near as this to the track is the track's; one farther off that fits so much better (log) refutes it."""
@@ -27,11 +29,14 @@ class Findings:
     misfit: bool | None = None  # whether it speaks against it; None: it told nothing
     peak: Peak | None = None
 
-    def sigma_m(self, stated_m: float) -> float:
-        """Error of the view's place per axis: as its perspective leaves it, else as a tilt states it."""
+    def place_error(self, view: View) -> PlaceError:
+        """How the place of this view errs: as its perspective leaves it, else as its tilt was stated."""
         if self.peak is None or self.peak.perspective is None:
-            return stated_m
-        return math.sqrt(float(np.trace(self.peak.covariance)) / 2.0)
+            return PlaceError(view.offset_sigma_m)
+        left_m2 = float(np.trace(self.peak.perspective.covariance)) / 2.0
+        # Of two readings of a tilt, the stated one has a weight of left ÷ stated; so much of its slow error stays.
+        share = min(1.0, left_m2 / view.offset_sigma_m**2)
+        return PlaceError(math.sqrt(float(np.trace(self.peak.covariance)) / 2.0), SLOW_SHARE * share)
 
     @property
     def supports(self) -> bool:

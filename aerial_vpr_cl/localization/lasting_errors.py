@@ -8,14 +8,23 @@ the track are: what lasts is averaged by the track's own memory too. Both are fo
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 SLOW_SHARE = 0.5
-"""Share of an attitude's variance that lasts."""
+"""Share of a stated attitude's variance that lasts."""
 LONGER = 1.5
 """Errors are supposed to last so much longer than the weight of a view has it: rather too wide than too narrow."""
+
+
+@dataclass(frozen=True)
+class PlaceError:
+    """Of where a view puts the drone, per axis."""
+
+    sigma_m: float
+    slow_share: float = SLOW_SHARE  # of the variance, that lasts
 
 
 class LastingErrors:
@@ -50,11 +59,12 @@ class LastingErrors:
         self._covariance = moved @ self._covariance @ moved.T + fresh
         self._believed += spread_m2
 
-    def see(self, sigma_m: float, shape: float) -> None:
-        """A view whose place errs by so much was multiplied in with this share of its evidence."""
+    def see(self, error: PlaceError, shape: float) -> None:
+        """A view whose place errs so was multiplied in with this share of its evidence."""
+        sigma_m = error.sigma_m
         if sigma_m <= 0.0 or shape <= 0.0:
             return
-        slow_m, quick_m2 = math.sqrt(SLOW_SHARE) * sigma_m, (1.0 - SLOW_SHARE) * sigma_m**2
+        slow_m, quick_m2 = math.sqrt(error.slow_share) * sigma_m, (1.0 - error.slow_share) * sigma_m**2
         if not self._believed:
             self._covariance = np.array([[sigma_m**2, slow_m, 0.0], [slow_m, 1.0, 0.0], [0.0, 0.0, 0.0]])
             self._believed = sigma_m**2

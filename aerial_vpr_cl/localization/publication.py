@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.localization.estimate import RADIUS_SIGMAS, Estimate
 from aerial_vpr_cl.localization.instruments import Instruments
-from aerial_vpr_cl.localization.lasting_errors import SLOW_SHARE
+from aerial_vpr_cl.localization.lasting_errors import PlaceError
 from aerial_vpr_cl.localization.modes import Mode
 from aerial_vpr_cl.localization.registration import Peak
 
 
-def stated_covariance(mode: Mode, lasting: float, least_m: float, swaying_m: float) -> NDArray[np.float64]:
+def stated_covariance(mode: Mode, lasting: float, least_m: float, swaying: PlaceError) -> NDArray[np.float64]:
     """(2, 2) of the mode, of which lasting errors leave a share, and what no number of frames takes away: `least_m`.
 
-    Without odometry to average by, the slow half of the tilt's error stays in full: what averaging took off it comes
-    back. `swaying_m` is the whole error of the tilt, 0 where odometry guides.
+    Without odometry to average by, the slow part of a view's error stays in full: what averaging took off it comes
+    back. `swaying` is the error of a view, 0 where odometry guides.
     """
-    averaged = max(0.0, swaying_m**2 - float(np.trace(mode.covariance)) / 2.0)
-    return lasting * mode.covariance + (least_m**2 + SLOW_SHARE * averaged) * np.eye(2)
+    averaged = max(0.0, swaying.sigma_m**2 - float(np.trace(mode.covariance)) / 2.0)
+    return lasting * mode.covariance + (least_m**2 + swaying.slow_share * averaged) * np.eye(2)
 
 
 def radius_of(covariance: NDArray[np.float64]) -> float:

@@ -23,7 +23,7 @@ from aerial_vpr_cl.localization.estimate import (
 from aerial_vpr_cl.localization.image_faults import ImageWatch, is_blank
 from aerial_vpr_cl.localization.instruments import ANY_HEADING_DEG, Instruments
 from aerial_vpr_cl.localization.judgement import Findings, Judge, agree
-from aerial_vpr_cl.localization.lasting_errors import LastingErrors
+from aerial_vpr_cl.localization.lasting_errors import LastingErrors, PlaceError
 from aerial_vpr_cl.localization.lattice import Lattice
 from aerial_vpr_cl.localization.map_views import BLIND_SCALE, is_blind, views_for
 from aerial_vpr_cl.localization.modes import Mode, modes
@@ -130,10 +130,10 @@ class Tracker:
         view = Rejection(fault) if fault else make_view(image, known, views_for(known, self.view_settings))
         findings = self._look(image, view, known) if isinstance(view, View) else Findings()
         mode = next(iter(modes(self.belief)), None)
-        swaying_m = 0.0
+        swaying = PlaceError(0.0)
         if isinstance(view, View) and step is not None and not step.guided:
-            swaying_m = findings.sigma_m(view.offset_sigma_m)
-        covariance = stated_covariance(mode, self._lasting.share, self._least_m, swaying_m) if mode else np.eye(2)
+            swaying = findings.place_error(view)
+        covariance = stated_covariance(mode, self._lasting.share, self._least_m, swaying) if mode else np.eye(2)
         sure = mode is not None and mode.mass >= self.settings.min_confidence
         sure = sure and radius_of(covariance) <= self._max_radius_m(view)
         self._course.add(mode.mean if mode is not None and sure else None, seconds)
@@ -206,8 +206,7 @@ class Tracker:
             findings = self._judge.registration(registration, self.belief, tracking)
             self._laid = self._laid or (findings.misfit is False and findings.supports)
             self.belief.update(registration.surfaces, weighing)
-            stated_m = math.hypot(view.offset_sigma_m, self.settings.map_accuracy_m)
-            self._lasting.see(findings.sigma_m(stated_m), weighing.shape)
+            self._lasting.see(findings.place_error(view), weighing.shape)
             self._alone_m *= 1.0 - weighing.place if findings.misfit is False else 1.0
         self._novelty.used()
         return findings
