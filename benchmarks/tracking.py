@@ -29,6 +29,7 @@ from tracking_cases import CASES, Case
 from tracking_records import Record, gnss_table, table, times
 
 from aerial_vpr_cl.commands.simulate import write_world_map
+from aerial_vpr_cl.errors import SettingsError
 from aerial_vpr_cl.evaluation.flight_score import FlightAnswers, score
 from aerial_vpr_cl.evaluation.store_evaluation import follow
 from aerial_vpr_cl.geo.grid import Grid
@@ -95,14 +96,14 @@ class Ground:
 def ground_of(folder: Path | None) -> Ground:
     """The map of 2015 beneath the other dates, or the summer of the simulated world beneath its seasons."""
     if folder is not None:
-        scenario, cells = load_scenario(SCENARIOS / "naip_nd.yaml", raster=folder), PatchSettings(250.0, 560.0)
+        scenario = load_scenario(SCENARIOS / "naip_nd.yaml", raster=folder)
         satellite = SatelliteMap.open(folder / MAP_DATE, bands=[1, 2, 3])
-        return _over(scenario, satellite, cells)
-    scenario, cells = load_scenario(SCENARIOS / "demo.yaml"), PatchSettings()
+        return _over(scenario, satellite, PatchSettings(cell_side_m=250.0, footprint_m=560.0))
+    scenario = load_scenario(SCENARIOS / "demo.yaml")
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / "world.tif"
         write_world_map(scenario, path)
-        return _over(scenario, SatelliteMap.open(path), cells)
+        return _over(scenario, SatelliteMap.open(path), PatchSettings())
 
 
 def _over(scenario: Scenario, satellite: SatelliteMap, cells: PatchSettings) -> Ground:
@@ -111,9 +112,12 @@ def _over(scenario: Scenario, satellite: SatelliteMap, cells: PatchSettings) -> 
 
 
 @functools.cache
-def network_of(store: Path) -> Propose:
-    """The network of a store."""
-    return proposing(Localizer.open(store))
+def network_of(store: Path, folder: Path | None) -> Propose:
+    """The network of a store, which must know the cells of this ground."""
+    localizer = Localizer.open(store)
+    if localizer.grid.hash != ground_of(folder).grid.hash:
+        raise SettingsError(f"{store}: its map has other cells than the one that is flown over here")
+    return proposing(localizer)
 
 
 @functools.lru_cache(maxsize=1)
@@ -169,7 +173,7 @@ def follow_case(job: Job, case: Case) -> Record:
         ground.grid,
         ViewSettings(footprint_m=ground.footprint_m, size_px=VIEW_PX),
         register=lay,
-        propose=network_of(job.store) if job.store else None,
+        propose=network_of(job.store, job.folder) if job.store else None,
         settings=TrackerSettings(**case.settings),  # type: ignore[arg-type]
     )
     begin = time.process_time()
