@@ -144,12 +144,14 @@ def test_the_command_lists_runs_and_writes_tables_and_figures(finished, ready, t
     work = copy_of(ready, tmp_path)
     shutil.copytree(finished.results, work.results)
     config = ["benchmark", str(tmp_path / "bench.yaml"), "--out", str(work.path)]
-    assert main([*config, "--study", "main", "--list"]) == 0
+    assert main([*config, "--study", "main", "--list", "--json", str(tmp_path / "list.json")]) == 0
+    assert all(run["done"] for run in json.loads((tmp_path / "list.json").read_text())["runs"].values())
     assert "4 of 4 runs are done" in capsys.readouterr().out
     assert main([*config, "--list", "--methods", "lwf", "--seeds", "7"]) == 0
     assert "waiting  lwf-forward-s7" in capsys.readouterr().out
-    assert main([*config, "--study", "main", "capacity", "--report"]) == 0
+    assert main([*config, "--study", "main", "capacity", "--report", "--json", str(tmp_path / "runs.json")]) == 0
     shown = capsys.readouterr().out
+    assert "faa" in json.loads((tmp_path / "runs.json").read_text())["runs"]["ft-forward-s0"]["summary"]
     for text in (
         "| FT |",
         "| DBS-Hybrid |",

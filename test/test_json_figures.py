@@ -9,10 +9,13 @@ import sys
 
 import pytest
 from crash_support import environment
-from store_support import jpeg, make_store, track, view, write_flight
+from store_support import commit_generation, jpeg, make_store, track, view, write_flight
 from synthetic_rasters import noise_image, write_raster
 
 from aerial_vpr_cl.cli import VERBS, main
+from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.knowledge.knowledge import network_of
+from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.terminal import styled, table
 
 SCENARIO = """
@@ -27,6 +30,7 @@ def ground(tmp_path_factory):
     """A folder with all that the verbs need."""
     root = tmp_path_factory.mktemp("ground")
     store = make_store(root)
+    commit_generation(store, network_of(open_map(store), GenerationStore(store).newest()))
     write_flight(store, root / "flight", 8)
     (root / "photo.jpg").write_bytes(jpeg(view(store, track(1)[1])[0]))
     write_raster(root / "ground.tif", noise_image(400, 400))
@@ -42,6 +46,7 @@ COMMANDS = {
     "report": (["{store}", "{root}/flight", "--out", "{out}/page.html"], {"page", "bytes", "flights"}),
     "inspect": (["{store}"], {"buffer", "frames", "groups", "missions"}),
     "adapt": (["{store}"], {"missions"}),
+    "rollback": (["{store}"], {"generation"}),
 }
 
 

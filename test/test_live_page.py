@@ -14,7 +14,7 @@ from aerial_vpr_cl.errors import SettingsError
 from aerial_vpr_cl.page.flight_page import Page, page_text
 from aerial_vpr_cl.page.live_flight import NOTES, LiveFlight, State
 from aerial_vpr_cl.page.live_server import LiveServer, is_own_name
-from aerial_vpr_cl.page.runs import FlightRun, Ground
+from aerial_vpr_cl.page.runs import FlightRun, Ground, Pictures
 from aerial_vpr_cl.page.thumbnails import small_jpeg
 
 ORIGIN = np.array([500_000.0, 5_200_000.0])
@@ -48,10 +48,25 @@ def test_a_moment_is_what_was_said_of_one_frame():
     assert frames["x"] == [None, 23.0, 43.0] and frames["reason"] == ["unsure", "", ""]
     assert frames["error_m"] == [None, 5.0, 5.0] and frames["z"] == [9.0] * 3
     assert all(latency >= 0.0 for latency in frames["latency_ms"])
-    assert found["pictures"] == [{"number": number, "map": number > 0} for number in range(3)]
+    assert [one["number"] for one in found["pictures"]] == [0, 1, 2]
+    assert [one["kinds"] for one in found["pictures"]] == [["frame"], ["frame", "map"], ["frame", "map"]]
     assert flight.picture(found["flight"], 1, "map") == b"map"
     assert flight.picture(found["flight"], 0, "map") == b"" and flight.picture(found["flight"], 9, "frame") == b""
     assert "2 of the last 3" in flight.summary
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_what_the_node_itself_shows_of_a_frame_goes_before(early):
+    flight = LiveFlight(ORIGIN)
+    own = Pictures(0, b"camera", b"view", b"there")
+    if early:
+        flight.add_pictures(START + SECOND, own)
+    fly(flight, 3)
+    if not early:
+        flight.add_pictures(START + SECOND, own)
+    number = flight.since(-1, 0)["flight"]
+    assert [flight.picture(number, 1, kind) for kind in ("frame", "view", "map")] == [b"camera", b"view", b"there"]
+    assert flight.picture(number, 2, "view") == b""
 
 
 def test_only_what_is_new_is_told():

@@ -1,5 +1,6 @@
 """Replay over real DDS: a bag through the localization node, in processes of their own."""
 
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from ros_support import REPOSITORY, NodeProcess, Peer
 from rosgraph_msgs.msg import Clock
 from store_support import START_NS, make_store, track, view, write_flight
 
+from aerial_vpr_cl.evaluation.score_tables import answers_of_values
 from aerial_vpr_cl.images import decode_compressed
 from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.localization.estimate import Estimate
@@ -90,7 +92,8 @@ def frames_of(bag: Path) -> dict[int, np.ndarray]:
 
 
 def test_replay_gives_the_positions_of_an_offline_evaluation_frame_by_frame(store, bag, tmp_path):
-    output = replay(bag, "--store", store, *ALONE, "--rate", 0, "--result", "result", cwd=tmp_path)
+    options = ("--rate", 0, "--result", "result", "--json", "found.json")
+    output = replay(bag, "--store", store, *ALONE, *options, cwd=tmp_path)
     expected = offline(store, frames_of(bag))
     assert len(set(expected.values())) > 1  # not all alike, or equality would say little
     assert poses(tmp_path / "result") == expected
@@ -100,6 +103,9 @@ def test_replay_gives_the_positions_of_an_offline_evaluation_frame_by_frame(stor
     assert counts["/localization/fix"] == counts[TRUTH_TOPIC] == FRAMES
     assert counts["/fix"] == 2 * FRAMES
     assert list((store / "missions").iterdir()) == []  # a flight is not recorded once more
+    figures = json.loads((tmp_path / "found.json").read_text())
+    assert (figures["sent"], figures["answered"], len(figures["missions"])) == (FRAMES, FRAMES, 1)
+    assert answers_of_values(figures["missions"][0]).published.sum() == len(expected)
 
 
 def test_raw_images_arrive_whole_and_give_the_same_positions(store, tmp_path):

@@ -1,6 +1,7 @@
 """Hears what a localization node says, and its camera and GNSS, for the live page. It publishes nothing.
 
 subscribes  <node>/fix  <node>/state      the answers, of the node that is named or of the first that is found
+            <node>/viewer/pictures/compressed   camera, view and map beside each other, where the node shows them
             what that node hears as image and fix, whatever they are called
             /ground_truth/fix             the truth, in a simulation
 """
@@ -26,6 +27,7 @@ from aerial_vpr_cl.mission.gnss import Fix, GnssGates, fault_of
 from aerial_vpr_cl.mission.messages import COMPRESSED_IMAGE, IMAGE, NAV_SAT_FIX, stamp_of
 from aerial_vpr_cl.nodes.image_messages import decode_compressed_image, decode_image
 from aerial_vpr_cl.page.live_flight import LiveFlight, State
+from aerial_vpr_cl.page.runs import Pictures
 from aerial_vpr_cl.page.thumbnails import small_jpeg
 
 LOOK_S = 1.0
@@ -90,6 +92,7 @@ class FlightWatch:
             self._flight.begin()
             self._hear(NavSatFix, f"{followed}/fix", self._on_answer, _ANSWER_QOS)
             self._hear(DiagnosticStatus, f"{followed}/state", self._on_state, _ANSWER_QOS)
+            self._hear(CompressedImage, f"{followed}/viewer/pictures/compressed", self._on_pictures)
 
     def _hear(
         self, kind: type, topic: str, receive: Callable[[Any], None], qos: QoSProfile = qos_profile_sensor_data
@@ -128,6 +131,18 @@ class FlightWatch:
             except MissionError as error:
                 self._node.get_logger().warning(f"an image cannot be shown: {error}", throttle_duration_sec=30.0)
         self._flight.add_image(stamp_of(message), picture)
+
+    def _on_pictures(self, message: CompressedImage) -> None:
+        try:
+            image = decode_compressed_image(message)
+        except MissionError:
+            return
+        height, width = image.shape[:2]
+        lefts = (0, (width - height) // 2, width - height)
+        if width >= 3 * height:
+            panels = (np.ascontiguousarray(image[:, left : left + height]) for left in lefts)
+            frame, view, there = map(small_jpeg, panels)
+            self._flight.add_pictures(stamp_of(message), Pictures(0, frame, view, there))
 
 
 def _figure(values: dict[str, str], name: str) -> float:

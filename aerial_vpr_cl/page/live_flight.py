@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -20,6 +21,8 @@ from aerial_vpr_cl.page.thumbnails import MOST_PICTURES
 
 Point = NDArray[np.float64]
 Value = TypeVar("Value")
+KINDS = ("frame", "view", "map")
+"""Pictures of a moment."""
 NOTES = 200
 """Answers, images and positions that wait for the rest of their frame; older ones were not for a frame."""
 BACKWARDS_NS = 1_000_000_000
@@ -56,6 +59,7 @@ class LiveFlight:
         self._pictures: dict[int, Pictures] = {}
         self._answers: _Notes[tuple[Point, NDArray[np.float64]] | None] = _Notes()
         self._images: _Notes[tuple[float, bytes]] = _Notes()
+        self._shown: _Notes[Pictures] = _Notes()
         self._truth: _Notes[Point] = _Notes()
         self._gnss: _Notes[Point] = _Notes()
         self._flight = self._next = self._start_ns = 0
@@ -71,6 +75,14 @@ class LiveFlight:
     def add_image(self, stamp_ns: int, jpeg: bytes = b"") -> None:
         """A frame came now; with a picture of it, or without."""
         self._images.add(stamp_ns, (time.monotonic(), jpeg))
+
+    def add_pictures(self, stamp_ns: int, pictures: Pictures) -> None:
+        """What the node itself shows of a frame, before or after it says its state; the index does not matter."""
+        self._shown.add(stamp_ns, pictures)
+        with self._lock:
+            for back, moment in enumerate(islice(reversed(self._moments), NOTES), start=1):
+                if moment.stamp_ns == stamp_ns:
+                    self._keep(replace(pictures, index=self._next - back))
 
     def add_truth(self, stamp_ns: int, position: Point) -> None:
         """Where the drone really was, in a simulation."""
@@ -95,14 +107,16 @@ class LiveFlight:
         )
         if answer is not None:
             moment = replace(moment, position=answer[0], covariance=answer[1])
-        there = self._map_at(answer[0]) if answer is not None and image and image[1] else b""
+        shown = self._shown.at(stamp_ns)
+        if shown is None and image and image[1]:
+            shown = Pictures(0, image[1], map=self._map_at(answer[0]) if answer is not None else b"")
         with self._lock:
             if not self._next or stamp_ns < self._moments[-1].stamp_ns - BACKWARDS_NS:
                 self._begin(stamp_ns)
             self._moments.append(moment)
-            if image and image[1]:
-                self._keep(Pictures(self._next, image[1], map=there))
             self._next += 1
+            if shown is not None:
+                self._keep(replace(shown, index=self._next - 1))
             self._heard_s = time.monotonic()
 
     def begin(self) -> None:
@@ -139,7 +153,9 @@ class LiveFlight:
             "first": first,
             "next": known[1],
             "frames": columns_of(moments, self._origin, known[2]),
-            "pictures": [{"number": one.index, "map": bool(one.map)} for one in pictures],
+            "pictures": [
+                {"number": one.index, "kinds": [kind for kind in KINDS if getattr(one, kind)]} for one in pictures
+            ],
             "silent_s": round(silent_s, 1) if math.isfinite(silent_s) else None,
             "words": self.words,
         }
@@ -148,7 +164,7 @@ class LiveFlight:
         """JPEG of a moment; empty if there is none."""
         with self._lock:
             pictures = self._pictures.get(number) if flight == self._flight else None
-        return getattr(pictures, kind) if pictures is not None and kind in ("frame", "map") else b""
+        return getattr(pictures, kind) if pictures is not None and kind in KINDS else b""
 
     def _begin(self, stamp_ns: int) -> None:
         self._moments.clear()
@@ -159,7 +175,7 @@ class LiveFlight:
     def _keep(self, pictures: Pictures) -> None:
         """One more picture; when there are too many every second one goes."""
         self._pictures[pictures.index] = pictures
-        kept = [number for number in self._pictures if number > self._next - len(self._moments)]
+        kept = [number for number in self._pictures if number >= self._next - len(self._moments)]
         if len(kept) > self._most_pictures:
             kept = kept[::2]
         self._pictures = {number: self._pictures[number] for number in kept}

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from aerial_vpr_cl.errors import SettingsError
-from aerial_vpr_cl.page.live_flight import LiveFlight
+from aerial_vpr_cl.page.live_flight import KINDS, LiveFlight
 
 log = logging.getLogger(__name__)
 
@@ -127,8 +127,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif address.path == "/moments":
             found = self.server.flight.since(flight, number)
             self._send(json.dumps(found, allow_nan=False).encode(), "application/json")
-        elif address.path in ("/frame.jpg", "/map.jpg"):
-            picture = self.server.flight.picture(flight, number, address.path[1:-4])
+        elif (kind := address.path[1:].removesuffix(".jpg")) in KINDS:
+            picture = self.server.flight.picture(flight, number, kind)
             self._send(picture, "image/jpeg") if picture else self._refuse(HTTPStatus.NOT_FOUND)
         else:
             self._refuse(HTTPStatus.NOT_FOUND)

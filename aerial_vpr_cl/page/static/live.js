@@ -16,8 +16,8 @@
     }
     [flight, next] = [answer.flight, answer.next];
     first = next - frames.t.length;
-    report.parsed.set(report.run, answer.pictures.filter(({ number }) => number >= first).map(({ number, map }) => ({
-      frame: number - first, frame_url: `frame.jpg?flight=${flight}&number=${number}`, map_url: map && `map.jpg?flight=${flight}&number=${number}`,
+    report.parsed.set(report.run, answer.pictures.filter(({ number }) => number >= first).map(({ number, kinds }) => ({
+      frame: number - first, ...Object.fromEntries(kinds.map((kind) => [`${kind}_url`, `${kind}.jpg?flight=${flight}&number=${number}`])),
     })));
     const answered = frames.x.filter((x) => x !== null).length;
     report.run.summary = `${answered} of ${frames.t.length} frames got a position`;
