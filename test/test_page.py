@@ -217,6 +217,7 @@ def test_a_layer_that_was_switched_off_stays_off_in_another_flight(shown):
     browser.find_element(By.XPATH, label).click()
     browser.execute_script("aerialVprReport.choose(1)")
     assert not browser.find_element(By.XPATH, label).is_selected()
+    assert browser.execute_script("return document.getElementById('run').value") == "1"
 
 
 def test_flights_and_results_stand_side_by_side(shown):

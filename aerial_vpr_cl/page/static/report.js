@@ -155,7 +155,8 @@
     if (where) marker.setLatLng(at(...where));
     marker.setStyle({ fillColor: answered ? "#0a7cff" : colourOf(frames.reason[current]) || "#fff", opacity: where ? 1 : 0, fillOpacity: where ? 0.9 : 0 });
     showPictures();
-    for (const chart of charts) chart.setCursor({ left: chart.valToPos(frames.t[current], "x"), top: 10 }, false);
+    // After the charts have drawn themselves, which they do when this is done.
+    queueMicrotask(() => { for (const chart of charts) chart.setCursor({ left: chart.valToPos(frames.t[current], "x"), top: 10 }, false); });
   }
 
   // Pictures are thinned: the nearest one is shown. Those of a flight are read when it is looked at first.
@@ -287,6 +288,7 @@
 
   function choose(index) {
     run = data.runs[index];
+    element("run").value = index;
     element("time").max = Math.max(run.frames.t.length - 1, 0);
     drawMap(); drawCharts(); drawTable(); show(0);
   }
