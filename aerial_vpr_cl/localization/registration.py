@@ -35,6 +35,7 @@ PEAK_RADIUS_M, PEAK_SIGMAS = 50.0, 3.0
 """What lies nearer than this to the best place, in metres or in deviations of tilt and map, is the same answer."""
 
 REFINE_RADIUS_M = 40.0
+REFINED_PER_KM2, LEAST_REFINED = 3.0, 3
 REFINE_MARGIN = 15.0
 """Peaks less likely than the best by more than this (natural logarithm) are not looked at more finely."""
 
@@ -118,7 +119,7 @@ def register(
     if finer:
         stage = Stage(view, finer[0])
         # The best comes last: where two overlap, it is what the better one shows that counts.
-        for number, row, column in reversed(_peaks(blurred_patches, settings.refined_peaks)):
+        for number, row, column in reversed(_peaks(blurred_patches, _worth_refining(patches, settings))):
             refined.append(_refine(patches[number], row, column, stage, spread))
         # Blurred once more as a whole: an unsure tilt reaches further than what was looked at more finely.
         blurred_patches = [blurred(patch, sigma_m) for patch in patches]
@@ -139,6 +140,12 @@ def search_ms(view: View, level: OrientationLevel, where: Sequence[Bounds] | Non
     side = view.footprint_m / level.step_m
     searched = sum((height + side) * (width + side) for _, _, height, width in lattice_windows(level, where))
     return len(Spread.of(view, level.step_m)) * (TEMPLATE_NS * side**2 + WINDOW_NS * searched) * 1e-6
+
+
+def _worth_refining(patches: list[Patch], settings: RegistrationSettings) -> int:
+    """How many places are looked at more finely: by the area, as chance makes more of them the more is searched."""
+    km2 = sum(patch.ratio.size * patch.level.step_m**2 for patch in patches) / 1e6
+    return min(settings.refined_peaks, LEAST_REFINED + round(REFINED_PER_KM2 * km2))
 
 
 def _peaks(patches: list[Patch], most: int) -> list[tuple[int, int, int]]:
