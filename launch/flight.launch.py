@@ -20,6 +20,19 @@ from launch import LaunchContext, LaunchDescription
 SHARE = FindPackageShare("aerial_vpr_cl")
 SHARED_MEMORY_PROFILE = PathJoinSubstitution([SHARE, "config", "fastdds_shared_memory.xml"])
 INPUTS = ("image", "fix", "imu", "height", "camera_info", "odometry", "initialpose", "landed")
+# What config/viewers/flight.rviz shows, below the name of the node.
+VIEWED = (
+    "odometry",
+    "cells",
+    "viewer/ground",
+    "viewer/grid",
+    "viewer/belief",
+    "viewer/track",
+    "viewer/gnss",
+    "viewer/ellipse",
+    "viewer/state",
+    "viewer/pictures/compressed",
+)
 # The first name is that of Fast DDS up to ROS 2 Jazzy, the second that of newer ones.
 PROFILE_VARIABLES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")
 
@@ -150,6 +163,13 @@ def generate_launch_description() -> LaunchDescription:
                 "such as MAVROS'; the bridge has its own below autopilot_bridge/, and sends the answer.",
             ),
             DeclareLaunchArgument(
+                "viewer",
+                default_value="",
+                choices=["", "rviz", "foxglove"],
+                description="Show the flight: rviz starts RViz with config/viewers/flight.rviz; foxglove starts "
+                "foxglove_bridge on this computer, for Foxglove with config/viewers/foxglove.json. Empty: nothing.",
+            ),
+            DeclareLaunchArgument(
                 "respawn",
                 default_value="true",
                 choices=["true", "false"],
@@ -186,6 +206,7 @@ def start(context: LaunchContext) -> list[Action]:
         actions += [SetEnvironmentVariable(name, SHARED_MEMORY_PROFILE) for name in PROFILE_VARIABLES]
     given = {name: argument(name) for name in ("store", "device", "image_transport", "height_message")}
     given["recording.mode"] = argument("recording")
+    shown = {"viewer.enabled": True} if argument("viewer") else {}
     actions.append(
         Node(
             package="aerial_vpr_cl",
@@ -195,6 +216,7 @@ def start(context: LaunchContext) -> list[Action]:
             parameters=[
                 argument("params_file"),
                 {name: value for name, value in given.items() if value},
+                shown,
                 {f"sensors.{name}": value for name, value in (yaml.safe_load(argument("sensors")) or {}).items()},
                 {"use_sim_time": argument("use_sim_time") == "true"},
             ],
@@ -225,6 +247,31 @@ def start(context: LaunchContext) -> list[Action]:
                 output="screen",
                 respawn=argument("respawn") == "true",
                 respawn_delay=2.0,
+            )
+        )
+    if argument("viewer") == "rviz":
+        actions.append(
+            Node(
+                package="rviz2",
+                executable="rviz2",
+                name="viewer",
+                namespace=argument("namespace"),
+                arguments=["-d", PathJoinSubstitution([SHARE, "config", "viewers", "flight.rviz"])],
+                # From the names without a namespace, which the file has, to those of this one.
+                remappings=[
+                    ("/initialpose", argument("initialpose_topic")),
+                    *((f"/localization/{name}", f"localization/{name}") for name in VIEWED),
+                ],
+                parameters=[{"use_sim_time": argument("use_sim_time") == "true"}],
+            )
+        )
+    if argument("viewer") == "foxglove":
+        actions.append(
+            Node(
+                package="foxglove_bridge",
+                executable="foxglove_bridge",
+                name="foxglove_bridge",
+                parameters=[{"address": "127.0.0.1", "use_sim_time": argument("use_sim_time") == "true"}],
             )
         )
     if argument("learner") == "true":

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 import store_support
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import PoseWithCovarianceStamped
 from lifecycle_msgs.srv import ChangeState
+from nav_msgs.msg import Odometry
 from rcl_interfaces.msg import Parameter, ParameterValue
 from rcl_interfaces.srv import SetParameters
 from ros_support import NodeProcess, Peer
-from sensor_msgs.msg import CompressedImage, NavSatFix
+from sensor_msgs.msg import CompressedImage, Imu, NavSatFix, NavSatStatus
+from std_msgs.msg import Bool
+
+from aerial_vpr_cl.geo.rotation import from_angles
+from aerial_vpr_cl.knowledge.map_folder import open_map
+from aerial_vpr_cl.nodes.living_node import LATCHED
+from aerial_vpr_cl.nodes.messages import header_of
+
+FOV_DEG = 60.0
+HEIGHT_M = 150.0 / float(np.tan(np.radians(FOV_DEG / 2.0)))  # views are 300 m wide
+STEP_M, STEP_S = 12.0, 1.0
 
 
 class Flight:
@@ -120,3 +131,69 @@ class Flight:
         request = ChangeState.Request()
         request.transition.id = transition
         return self.peer.call(ChangeState, f"{self.name}/change_state", request).success
+
+
+class TrackedFlight(Flight):
+    """A drone with compass, odometry and known height that flies east in the map's middle."""
+
+    def __init__(self, folder, name, **parameters):
+        sensors = {"sensors.height_m": HEIGHT_M, "sensors.horizontal_fov_deg": FOV_DEG, "sensors.height_sigma": 0.02}
+        super().__init__(folder, name, answer="tracked", **sensors, **parameters)
+        self.imu = self.peer.publisher(Imu, "imu", 50)
+        self.odometry_in = self.peer.publisher(Odometry, "odometry", 50)
+        self.initial = self.peer.publisher(PoseWithCovarianceStamped, "initialpose", 10)
+        self.states = self.peer.listen(DiagnosticStatus, f"{name}/state")
+        self.odometry = self.peer.listen(Odometry, f"{name}/odometry")
+        self.trust = self.peer.listen(Bool, f"{name}/gnss_trusted", LATCHED)
+        self.point = store_support.track(1)[1][0].copy()
+        self.stamp_ns = store_support.START_NS
+        self.way_m = 0.0
+
+    def step(self, *, move=True, gnss_offset=None, image=None, seconds=STEP_S):
+        """Fly on and look; returns the node's NavSatFix."""
+        self.stamp_ns += round(seconds * 1e9)
+        if move:
+            self.point = self.point + np.array([STEP_M, 0.0])
+            self.way_m += STEP_M
+        self.tell_instruments(self.stamp_ns - 50_000_000)
+        if gnss_offset is not None:
+            self.fix(self.stamp_ns, *self.wgs84(self.point + gnss_offset))
+        self.peer.spin(0.02)
+        return self.ask(store_support.view(self.store, self.point[None])[0] if image is None else image, self.stamp_ns)
+
+    def tell_instruments(self, stamp_ns):
+        attitude, moved = Imu(header=header_of(stamp_ns, "base_link")), Odometry(header=header_of(stamp_ns, "odom"))
+        for message, rotation in ((attitude.orientation, from_angles(0.0)), (moved.pose.pose.orientation, np.eye(3))):
+            yaw = np.arctan2(rotation[1, 0], rotation[0, 0])
+            message.z, message.w = float(np.sin(yaw / 2)), float(np.cos(yaw / 2))
+        # The nose points north while the drone flies east: to its right. Odometry has its own north.
+        moved.pose.pose.position.y = -self.way_m
+        self.imu.publish(attitude)
+        self.odometry_in.publish(moved)
+
+    def wgs84(self, point):
+        return open_map(self.store).grid.projection.to_wgs84(point)
+
+    def error_m(self, fix):
+        return np.hypot(*(open_map(self.store).grid.projection.to_utm(fix.latitude, fix.longitude) - self.point))
+
+    def state(self, stamp_ns=None):
+        """What the node said of a frame, the last one unless told."""
+        wanted = self.stamp_ns if stamp_ns is None else stamp_ns
+        stamp = f"{wanted // 10**9}.{wanted % 10**9:09d}"
+
+        def said():
+            for status in reversed(self.states):
+                values = {value.key: value.value for value in status.values}
+                if values["stamp"] == stamp:
+                    return values
+            return None
+
+        return self.peer.wait_for(said, what=f"a state of {stamp}")
+
+    def until_tracking(self, **options):
+        for _ in range(12):
+            fix = self.step(**options)
+            if fix.status.status == NavSatStatus.STATUS_FIX:
+                return fix
+        raise AssertionError(f"never tracked: {self.states}")

@@ -20,8 +20,8 @@ def test_the_parameter_tables_are_those_of_the_code():
 
 def test_every_topic_and_service_of_the_nodes_is_documented():
     page = (ROOT / "docs" / "nodes.md").read_text()
-    sources = [file.read_text() for file in (ROOT / "aerial_vpr_cl" / "nodes").glob("*.py")]
-    names = set(re.findall(r'"(~/\w+|/diagnostics)"', "".join(sources)))
+    sources = [file.read_text() for file in (ROOT / "aerial_vpr_cl" / "nodes").rglob("*.py")]
+    names = set(re.findall(r'"(~/[\w/]+|/diagnostics)"', "".join(sources)))
     assert len(names) > 8 and all(f"`{name}`" in page for name in names), names
 
 

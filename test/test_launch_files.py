@@ -32,9 +32,11 @@ FLIGHT = LEARN | {
     "autopilot",
     "autopilot_params_file",
     "autopilot_topics",
+    "viewer",
 }
 MAVROS = {"mavros", "height", "autopilot"}
 REPLAY = COMMON | {"bag", "rate", "result", "image_topic", "fix_topic", "image_transport", "raw_image_profile", "clock"}
+VIEWERS = {("rviz2", "rviz2"), ("foxglove_bridge", "foxglove_bridge")}
 ARGUMENTS = {
     "learn.launch.py": LEARN,
     "flight.launch.py": FLIGHT,
@@ -84,8 +86,8 @@ def test_every_node_that_is_started_is_installed(name):
     nodes = calls(name, "Node")
     assert nodes or calls(name, "IncludeLaunchDescription")
     for node in nodes:
-        assert ast.literal_eval(keyword(node, "package")) == "aerial_vpr_cl"
-        assert ast.literal_eval(keyword(node, "executable")) in programs
+        package, executable = (ast.literal_eval(keyword(node, name)) for name in ("package", "executable"))
+        assert executable in programs if package == "aerial_vpr_cl" else (package, executable) in VIEWERS
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +22,8 @@ from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
 from aerial_vpr_cl.localization.view import enough_px
 from aerial_vpr_cl.mission.situation import UNKNOWN_HEADING_DEG, Motion, Situation
 from aerial_vpr_cl.nodes.node_settings import SINGLE_FRAME
+
+Seen = TypeVar("Seen")
 
 
 class Answering:
@@ -75,6 +78,13 @@ class Answering:
         """Begin where an operator says; the views decide then."""
         with self._following() as tracker:
             tracker.initialize(position, covariance)
+
+    def look(self, read: Callable[[Tracker], Seen]) -> Seen | None:
+        """What somebody reads off the tracker while it stands still; None without one."""
+        if self._tracker is None:
+            return None
+        with self._lock:
+            return read(self._tracker)
 
     def reset(self) -> None:
         """Begin a new flight."""

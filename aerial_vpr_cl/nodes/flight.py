@@ -22,6 +22,11 @@ from aerial_vpr_cl.nodes.managed_node import ManagedNode
 from aerial_vpr_cl.nodes.node_settings import TRACKED, FlightSettings
 from aerial_vpr_cl.nodes.positions_between import PositionsBetween
 from aerial_vpr_cl.nodes.transforms import Transforms
+from aerial_vpr_cl.nodes.viewer.outputs import ViewerOutputs
+from aerial_vpr_cl.nodes.viewer.settings import ViewerSettings
+
+SHOWN_MB = 64
+"""Memory for the raster that viewers are shown; what does not fit is read from the file."""
 
 
 class Flight:
@@ -30,7 +35,7 @@ class Flight:
     def __init__(self, node: ManagedNode[Localizer]) -> None:
         self._watch = node.watch
         store, grid = node.watch.path, self.localizer.grid
-        folder = open_map(store)
+        folder = open_map(store, memory_budget_mb=SHOWN_MB)
         self.settings: FlightSettings = node.settings[FlightSettings]
         sensors, gates = node.settings[SensorSettings], node.settings[GnssGates]
         tracking: TrackerSettings = node.settings[TrackerSettings]
@@ -53,6 +58,11 @@ class Flight:
             follow = tracking if self.settings.answer == TRACKED else None
             self.answering = Answering(store, follow, lambda: self.localizer)
             self.gnss = GnssWatch(grid.projection, gates)
+            self.viewer: ViewerOutputs | None = None
+            viewer: ViewerSettings = node.settings[ViewerSettings]
+            if viewer.enabled:
+                self.viewer = ViewerOutputs(node, folder, self.frames, viewer)
+                parts.callback(self.viewer.close)
             self._parts = parts.pop_all()
 
     @property

@@ -87,6 +87,8 @@ class FlightInputs:
             self._flight.gnss.add_fix(fix)
             if fix.status >= 0:
                 self._flight.sensors.add(AltitudeReading(fix.stamp_ns, fix.altitude))
+            if self._flight.viewer is not None:
+                self._flight.viewer.add_fix(fix)
             self._flight.recorder.offer_fix(fix, bytes(serialize_message(message)))
 
     def _on_landed(self, message: Bool) -> None:
@@ -133,6 +135,8 @@ class FlightInputs:
         self._counters.add_time_jump()
         flight.forget_position()
         flight.gnss.reset()
+        if flight.viewer is not None:
+            flight.viewer.forget()
         if flight.recorder.is_recording:
             flight.recorder.stop()
             flight.recorder.start()

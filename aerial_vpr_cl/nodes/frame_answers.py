@@ -15,6 +15,7 @@ from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.geo.terrain import Near
 from aerial_vpr_cl.localization.estimate import Estimate, Rejection
 from aerial_vpr_cl.localization.localizer import LocalizerSettings
+from aerial_vpr_cl.mission.situation import Situation
 from aerial_vpr_cl.nodes.diagnostics import BAD_IMAGE, LATE_IMAGE, FlightCounters
 from aerial_vpr_cl.nodes.flight import Flight
 from aerial_vpr_cl.nodes.image_messages import decode_compressed_image
@@ -28,6 +29,8 @@ BETWEEN_FRAMES_M = 100.0
 
 Decode = Callable[[Any], Any]
 """An image message to (H, W, 3) uint8 RGB."""
+Looked = tuple[NDArray[np.uint8], Situation]
+"""An image, and what was known of it."""
 
 
 class Frame(NamedTuple):
@@ -47,6 +50,7 @@ class FrameAnswers:
         self.decode = self._decode_compressed if compressed else decode_raw
         self._answered_ns = 0
         self._enough_px = math.inf
+        self._looked: Looked | None = None
 
     def answer(self, frame: Frame) -> None:
         """Decode, localize, publish."""
@@ -65,6 +69,8 @@ class FrameAnswers:
             outputs.publish_state(frame.stamp_ns, answering.state, answer)
             if flight.between is not None:
                 flight.between.anchor(frame.stamp_ns, camera_frame, answer, heading, estimator)
+            if flight.viewer is not None:
+                flight.viewer.add_frame(frame.stamp_ns, answer, answering, self._looked)
 
     def _answer_of(self, frame: Frame) -> Estimate | Rejection:
         try:
@@ -79,12 +85,14 @@ class FrameAnswers:
 
     def _localize(self, frame: Frame) -> Estimate | Rejection:
         flight, answering = self._flight, self._flight.answering
+        self._looked = None
         if answering.state != SINGLE_FRAME and 0 < self._answered_ns - frame.stamp_ns <= JUMP_NS:
             return Rejection(LATE_IMAGE, state=answering.state)  # the disorder of a network is no jump of time
         self._answered_ns = frame.stamp_ns
         image = self.decode(frame.message)
         known = flight.sensors.at(frame.stamp_ns, (image.shape[1], image.shape[0]), flight.near)
         self._enough_px = answering.enough_px(known[0])
+        self._looked = image, known[0]
         answer = answering.answer(frame.stamp_ns, image, known, self._node.settings[LocalizerSettings])
         flight.near = None
         if isinstance(answer, Estimate):

@@ -34,6 +34,7 @@ from aerial_vpr_cl.nodes.image_messages import pick_decoder
 from aerial_vpr_cl.nodes.managed_node import UNCONFIGURED, ManagedNode
 from aerial_vpr_cl.nodes.node_settings import FlightSettings
 from aerial_vpr_cl.nodes.running import run_node
+from aerial_vpr_cl.nodes.viewer.settings import ViewerSettings
 
 PARAMETERS = {
     "": (FlightSettings, LocalizerSettings),
@@ -41,8 +42,9 @@ PARAMETERS = {
     "sensors": (SensorSettings,),
     "gnss": (GnssGates,),
     "recording": (RecorderSettings,),
+    "viewer": (ViewerSettings,),
 }
-FIXED = (*(field.name for field in dataclasses.fields(FlightSettings)), "tracker", "sensors", "gnss")
+FIXED = (*(field.name for field in dataclasses.fields(FlightSettings)), "tracker", "sensors", "gnss", "viewer")
 """Read-only parameters; the others may change in flight."""
 
 
@@ -139,9 +141,11 @@ class LocalizationNode(ManagedNode[Localizer]):
         return "the position is forgotten; the whole map is searched"
 
     def each_second(self) -> None:
-        """Say whether the GNSS can be trusted."""
+        """Say whether the GNSS can be trusted, and show the map to who looks."""
         if self._flight is not None and self.is_active:
             self._flight.outputs.publish_trust(self._flight.gnss.report().trusted)
+            if self._flight.viewer is not None:
+                self._flight.viewer.each_second()
 
     def settings_changed(self) -> None:
         """The recorder goes by the new settings."""

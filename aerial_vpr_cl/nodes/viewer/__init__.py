@@ -1,0 +1,1 @@
+"""What RViz and Foxglove are shown of a flight, in standard messages."""
