@@ -87,6 +87,12 @@ def generate_launch_description() -> LaunchDescription:
                 choices=["true", "false"],
                 description="Use config/fastdds_shared_memory.xml, so that raw images are not lost between processes.",
             ),
+            DeclareLaunchArgument(
+                "viewer",
+                default_value="",
+                choices=["", "rviz", "foxglove"],
+                description="Show the flight in RViz or by foxglove_bridge, as flight.launch.py does. Empty: nothing.",
+            ),
             OpaqueFunction(function=start),
         ]
     )
@@ -119,7 +125,7 @@ def start(context: LaunchContext) -> list[Action]:
         raise RuntimeError(problem)  # the launch ends with exit code 1
     told = playback.parameters()
     replayed = {name: argument(name) for name in ("bag", "result", "image_topic", "fix_topic")}
-    passed_on = ("store", "namespace", "params_file", "device", "log_level", "raw_image_profile")
+    passed_on = ("store", "namespace", "params_file", "device", "log_level", "raw_image_profile", "viewer")
     flight_arguments = {
         **{name: argument(name) for name in passed_on},
         "image_transport": playback.transport,

@@ -35,7 +35,8 @@ FLIGHT = LEARN | {
     "viewer",
 }
 MAVROS = {"mavros", "height", "autopilot"}
-REPLAY = COMMON | {"bag", "rate", "result", "image_topic", "fix_topic", "image_transport", "raw_image_profile", "clock"}
+REPLAY = COMMON | {"bag", "rate", "result", "image_topic", "fix_topic", "image_transport", "raw_image_profile"}
+REPLAY |= {"clock", "viewer"}
 VIEWERS = {("rviz2", "rviz2"), ("foxglove_bridge", "foxglove_bridge")}
 ARGUMENTS = {
     "learn.launch.py": LEARN,
