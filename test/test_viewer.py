@@ -212,6 +212,11 @@ def test_a_flight_is_shown_and_who_comes_late_sees_the_map(flight):
     assert listened["state"][-1].text == "tracking" and max(listened["belief"][-1].data) == 100
     picture = np.frombuffer(bytes(listened["pictures/compressed"][-1].data), np.uint8)
     assert cv2.imdecode(picture, cv2.IMREAD_COLOR).shape[0] == SIDE_PX
+    flight.peer.spin(0.2)
+    old = flight.image(store_support.view(flight.store, flight.point[None])[0], flight.stamp_ns - 400_000_000)
+    flight.ask_message(old)
+    flight.peer.wait_for(lambda: listened["state"][-1].text == "tracking: late image")
+    flight.peer.wait_for(lambda: listened["ellipse"][-1].action == Marker.DELETE)
     late = flight.peer.listen(Marker, "/localization/viewer/ground", LATCHED)
     flight.peer.wait_for(lambda: late, what="the latched map")
 

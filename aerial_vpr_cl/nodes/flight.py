@@ -40,8 +40,7 @@ class Flight:
         sensors, gates = node.settings[SensorSettings], node.settings[GnssGates]
         tracking: TrackerSettings = node.settings[TrackerSettings]
         self.frames = Frames.of(self.settings, folder.datum)
-        self.near: Near | None = None
-        """Where the drone was at the last frame, for the terrain under it."""
+        self.near: Near | None = None  # where the drone was at the last frame, for the terrain under it
         with ExitStack() as parts:
             self.outputs = FlightOutputs(node, self.settings, self.frames)
             parts.callback(self.outputs.close)

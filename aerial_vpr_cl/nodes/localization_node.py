@@ -2,6 +2,7 @@
 
     image, fix; imu, height, camera_info, odometry, landed, initialpose  ─►  localization
     localization  ─►  ~/fix  ~/pose  ~/geo_pose  ~/odometry  ~/cells  ~/state  ~/gnss_trusted  /diagnostics
+                      /tf_static  /tf  ~/viewer/…
     services          ~/record  ~/reload  ~/relocalize
 
 Images are answered one at a time by a thread of their own, the newest first. GNSS gives labels to recorded frames and

@@ -94,7 +94,7 @@ class ViewerOutputs:
         self._show(self._track, lambda: self._flown.message(header))
         self._show(self._gnss, lambda: self._by_gnss.message(header))
         self._show(self._ellipse, lambda: _ellipse(header, there))
-        words = f"{answering.state}: {REASONS[answer.reason]}" if isinstance(answer, Rejection) else answering.state
+        words = _words(answer, answering.state)
         self._show(self._state, lambda: state_message(header, self._where, words, sure=there is not None))
         self._show(self._belief, lambda: self._belief_of(header, answering))
         if looked is not None:
@@ -140,6 +140,10 @@ class ViewerOutputs:
     def _publisher(self, kind: Any, topic: str, qos: QoSProfile | int = 1) -> Any:
         self._publishers.append(self._node.create_publisher(kind, topic, qos))
         return self._publishers[-1]
+
+
+def _words(answer: Estimate | Rejection, state: str) -> str:
+    return f"{state}: {REASONS.get(answer.reason, answer.reason)}" if isinstance(answer, Rejection) else state
 
 
 def _ellipse(header: Header, there: Estimate | None) -> Marker:
