@@ -1,5 +1,7 @@
 """The frame `map`: small numbers, true north, and the same datum for every sortie over a store."""
 
+import re
+
 import numpy as np
 import pytest
 import store_support
@@ -7,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyproj import Geod, Proj
 
+from aerial_vpr_cl.commands.build_map import describe
 from aerial_vpr_cl.files import read_manifest, write_manifest
 from aerial_vpr_cl.geo.datum import THE_GRID, Datum, rounded_middle
 from aerial_vpr_cl.geo.grid import Grid
@@ -84,6 +87,13 @@ def test_every_sortie_over_a_store_shares_its_datum_also_over_an_older_one(tmp_p
     assert open_map(store).datum == built.datum
     store_support.make_map(tmp_path)  # building the map of an older store again is no change
     assert open_map(store).datum == built.datum
+
+
+def test_build_map_prints_the_datum_as_robot_localization_takes_it(tmp_path):
+    built = open_map(store_support.make_map(tmp_path))
+    degrees = re.search(r"^datum +(\S+), (\S+):", describe(built, 0), re.MULTILINE)
+    point = built.grid.projection.to_utm(float(degrees[1]), float(degrees[2]))
+    assert point == pytest.approx([built.datum.easting_m, built.datum.northing_m], abs=0.05)
 
 
 def test_a_frame_that_is_the_grid_changes_nothing():
