@@ -53,7 +53,7 @@ def telemetry(vehicle, armed=False):
     vehicle.send(mavlink.MAVLink_extended_sys_state_message(0, mavlink.MAV_LANDED_STATE_ON_GROUND))
 
 
-def pump(peer, vehicle, condition, limit_s=60.0, armed=False, each=lambda: None):
+def pump(peer, vehicle, condition, limit_s=240.0, armed=False, each=lambda: None):
     """Both sides go on until the condition holds; what the vehicle heard."""
     heard, end_s = [], time.monotonic() + limit_s
     while not condition() and time.monotonic() < end_s:
@@ -186,13 +186,13 @@ def test_an_output_whose_messages_are_missing_ends_the_node_with_words(tmp_path)
     with NodeProcess(
         "autopilot_bridge_node", log=tmp_path / "log", parameters={"output": "aux_global_position"}
     ) as node:
-        assert node.process.wait(60.0) != 0
+        assert node.process.wait(240.0) != 0
     assert "needs the ROS package px4_msgs" in (tmp_path / "log").read_text()
 
 
 def test_an_address_that_is_none_ends_the_node_with_words(tmp_path):
     with NodeProcess("autopilot_bridge_node", log=tmp_path / "log", parameters={"address": "tcp:1"}) as node:
-        assert node.process.wait(60.0) != 0
+        assert node.process.wait(240.0) != 0
     assert "udp:HOST:PORT" in (tmp_path / "log").read_text()
 
 

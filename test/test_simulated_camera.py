@@ -92,7 +92,7 @@ def camera(tmp_path):
         vehicle.close()
 
 
-def fly(peer, vehicle, place, until, limit_s=90.0):
+def fly(peer, vehicle, place, until, limit_s=240.0):
     """The simulator says again and again that the vehicle hangs level at a place, 200 m up, its nose to the north."""
     latitude, longitude = (round(float(value) * 1e7) for value in PROJECTION.to_wgs84(np.array(place)))
     end_s = time.monotonic() + limit_s

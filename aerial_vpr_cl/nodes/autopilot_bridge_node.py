@@ -8,7 +8,6 @@ What it can send at all stands in autopilot/link.py; it never arms and never tou
 
 from __future__ import annotations
 
-import math
 import sys
 import threading
 from collections.abc import Sequence
@@ -17,11 +16,9 @@ from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
-from geometry_msgs.msg import Point, Quaternion, Vector3
 from nav_msgs.msg import Odometry
-from rclpy.qos import QoSDurabilityPolicy, QoSProfile
 from sensor_msgs.msg import Imu, NavSatFix, NavSatStatus, Range
-from std_msgs.msg import Bool, Header
+from std_msgs.msg import Bool
 
 from aerial_vpr_cl.autopilot.answers import Position
 from aerial_vpr_cl.autopilot.link import Link
@@ -40,11 +37,10 @@ from aerial_vpr_cl.autopilot.telemetry import (
 )
 from aerial_vpr_cl.autopilot.transport import check_address
 from aerial_vpr_cl.mission.messages import stamp_of
-from aerial_vpr_cl.nodes.living_node import LivingNode
+from aerial_vpr_cl.nodes.autopilot_messages import fix_message, height_message, imu_message, odometry_message
+from aerial_vpr_cl.nodes.living_node import LATCHED, LivingNode
 from aerial_vpr_cl.nodes.running import run_node
 from aerial_vpr_cl.settings import setting
-
-LATCHED = QoSProfile(depth=1, durability=QoSDurabilityPolicy.TRANSIENT_LOCAL)
 
 
 @dataclass(frozen=True)
@@ -152,34 +148,16 @@ class AutopilotBridgeNode(LivingNode):
         kind = type(told).__name__
         self._told[kind] = self._told.get(kind, 0) + 1
         if isinstance(told, Attitude):
-            self._imu_out.publish(self._imu(told))
+            sigmas = self._bridge.tilt_sigma_deg, self._bridge.heading_sigma_deg
+            self._imu_out.publish(imu_message(told, self._bridge.base_frame_id, *sigmas))
         elif isinstance(told, Height):
-            header = _header(told.stamp_ns, self._bridge.base_frame_id)
-            limits = {"min_range": told.least_m, "max_range": told.most_m}
-            self._height_out.publish(Range(header=header, range=told.height_m, **limits))
+            self._height_out.publish(height_message(told, self._bridge.base_frame_id))
         elif isinstance(told, LocalPosition):
-            self._odometry_out.publish(self._odometry(told))
+            self._odometry_out.publish(odometry_message(told, self._bridge.base_frame_id))
         elif isinstance(told, GnssFix):
-            self._fix_out.publish(_fix(told))
+            self._fix_out.publish(fix_message(told))
         elif isinstance(told, Landed):
             self._landed_out.publish(Bool(data=told.landed))
-
-    def _imu(self, told: Attitude) -> Imu:
-        bridge = self._bridge
-        x, y, z, w = told.quaternion
-        tilt, heading = math.radians(bridge.tilt_sigma_deg) ** 2, math.radians(bridge.heading_sigma_deg) ** 2
-        imu = Imu(header=_header(told.stamp_ns, bridge.base_frame_id), orientation=Quaternion(x=x, y=y, z=z, w=w))
-        imu.orientation_covariance = [tilt, 0.0, 0.0, 0.0, tilt, 0.0, 0.0, 0.0, heading]
-        imu.angular_velocity = Vector3(**dict(zip("xyz", told.rates.tolist())))
-        imu.linear_acceleration_covariance[0] = -1.0  # not told
-        return imu
-
-    def _odometry(self, told: LocalPosition) -> Odometry:
-        odometry = Odometry(header=_header(told.stamp_ns, "odom"), child_frame_id=self._bridge.base_frame_id)
-        x, y, z, w = told.quaternion
-        odometry.pose.pose.position = Point(**dict(zip("xyz", told.position.tolist())))
-        odometry.pose.pose.orientation = Quaternion(x=x, y=y, z=z, w=w)
-        return odometry
 
     # To the autopilot
 
@@ -249,22 +227,6 @@ class AutopilotBridgeNode(LivingNode):
 def _name_of(status: DiagnosticStatus) -> str:
     """The state's name: a value of the status, so that its name can be the node's."""
     return next((entry.value for entry in status.values if entry.key == "state"), status.message)
-
-
-def _header(stamp_ns: int, frame_id: str) -> Header:
-    header = Header(frame_id=frame_id)
-    header.stamp.sec, header.stamp.nanosec = divmod(max(stamp_ns, 0), 1_000_000_000)
-    return header
-
-
-def _fix(told: GnssFix) -> NavSatFix:
-    fix = NavSatFix(latitude=told.latitude, longitude=told.longitude, altitude=told.altitude_m)
-    fix.header = _header(told.stamp_ns, "gnss")
-    fix.status.status, fix.status.service = told.status, NavSatStatus.SERVICE_GPS
-    if math.isfinite(told.sigma_m):
-        fix.position_covariance = (np.diag([1.0, 1.0, 4.0]) * told.sigma_m**2).ravel().tolist()
-        fix.position_covariance_type = NavSatFix.COVARIANCE_TYPE_APPROXIMATED
-    return fix
 
 
 def main(args: Sequence[str] | None = None) -> int:
