@@ -2,6 +2,8 @@
 
 import importlib.util
 import socket
+import subprocess
+import sys
 import time
 from dataclasses import asdict
 
@@ -207,3 +209,11 @@ def test_the_parameters_file_of_an_autopilot_has_every_parameter_at_its_default_
     assert written == {**defaults, "output": output}
     lines = [line for line in text.splitlines() if line.startswith("    ") and not line.strip().startswith("#")]
     assert all("#" in line for line in lines if not line.endswith("reset:"))
+
+
+def test_a_bridge_needs_no_network():
+    words = (
+        "import sys, aerial_vpr_cl.nodes.autopilot_bridge_node; print({'torch', 'cv2', 'rasterio'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, cwd=REPOSITORY)
+    assert done.stdout == "set()\n", done.stdout + done.stderr

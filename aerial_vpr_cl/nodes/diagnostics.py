@@ -7,14 +7,15 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
-from aerial_vpr_cl.localization.gnss_watch import GnssReport
-from aerial_vpr_cl.localization.localizer import Localizer
-from aerial_vpr_cl.mission.budgeted_missions import RecorderStatus
+if TYPE_CHECKING:  # every node tells its health, and only some of them have a network
+    from aerial_vpr_cl.localization.gnss_watch import GnssReport
+    from aerial_vpr_cl.localization.localizer import Localizer
+    from aerial_vpr_cl.mission.budgeted_missions import RecorderStatus
 
 BAD_IMAGE = "bad image"
 LATE_IMAGE = "late image"
