@@ -1,14 +1,16 @@
 """One report with every figure that this package is to hold, and what else one could have done, side by side.
 
-    make bench [RASTERS=FOLDER]          or: python benchmarks/bench.py [--rasters FOLDER] [--out FILE]
+    make bench [RASTERS=FOLDER]          or: python benchmarks/bench.py [--rasters FOLDER] [--parts PART…] [--out DIR]
 
 What fits in some minutes is measured in this run; what takes hours is quoted from the records that the named command
 left in results/, and said to be. FOLDER holds the dated GeoTIFFs of naip_nd; without it their rows are left out.
+Every part leaves a record, DIR/PART.json, and the report DIR.md is made of all of them: parts may be measured apart.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import subprocess
@@ -16,7 +18,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import cv2
 import torch
@@ -62,55 +66,68 @@ def main() -> None:
     """Measure, quote, and write the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rasters", type=Path, metavar="FOLDER", help="dated GeoTIFFs of naip_nd")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="measure only these")
+    parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS), help="measure only these, or none")
     parser.add_argument("--repeats", type=int, default=20, help="of quick measurements (default: %(default)s)")
     parser.add_argument("--vit", action="store_true", help="measure ViT-B/14 too: some minutes more")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "bench.md")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "bench", metavar="DIR")
     args = parser.parse_args()
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
-    start, load = time.monotonic(), os.getloadavg()[0]
-    measured: list[Row] = []
-    missing: dict[str, str] = {}
-    args.out.parent.mkdir(parents=True, exist_ok=True)
+    args.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         effort = Effort(Path(scratch), repeats=args.repeats, rasters=args.rasters, vit=args.vit)
         for name in args.parts:
-            begin = time.monotonic()
-            try:
-                measured += PARTS[name](effort)
-            except NotHere as error:
-                missing[name] = str(error)
-            print(f"{name}: {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
-            # After every part: a run that is interrupted leaves what it has.
-            args.out.write_text(report(measured, quoted_rows(), missing, time.monotonic() - start, load))
-    print(args.out.read_text())
+            record = measure(name, effort)
+            print(f"{name}: {record['seconds']:.0f} s", file=sys.stderr, flush=True)
+            (args.out / f"{name}.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    found = {name: args.out / f"{name}.json" for name in PARTS}
+    records = {name: json.loads(path.read_text()) for name, path in found.items() if path.exists()}
+    page = args.out.with_suffix(".md")
+    page.write_text(report(records, quoted_rows()))
+    print(page.read_text())
 
 
-def report(measured: list[Row], quoted: list[Row], missing: dict[str, str], seconds: float, load: float) -> str:
+def measure(part: str, effort: Effort) -> dict[str, Any]:
+    """The record of a part."""
+    start, load = time.monotonic(), os.getloadavg()[0]
+    rows: list[Row] = []
+    missing = ""
+    try:
+        rows = PARTS[part](effort)
+    except NotHere as error:
+        missing = str(error)
+    facts = {"machine": machine(), "load": load, "seconds": round(time.monotonic() - start, 1)}
+    return facts | {"missing": missing, "rows": [asdict(row) for row in rows]}
+
+
+def report(records: dict[str, dict[str, Any]], quoted: list[Row]) -> str:
     """The page."""
+    measured = [Row(**row) for record in records.values() for row in record["rows"]]
     here = [row for row in measured if row.hold]
     beside = [row for row in [*measured, *quoted] if not row.hold]
     there = [row for row in quoted if row.hold]
     failed = [row.what for row in [*here, *there] if row.held is False]
+    loads = [record["load"] for record in records.values()]
     return "\n".join(
         [
             "# The figures to hold, and what else one could do",
             "",
-            f"`make bench`, {seconds / 60:.1f} minutes. {_machine()}; one thread. Load when it began: {load:.1f} on "
-            f"{os.cpu_count()} processors: with much other work seconds mean little, ratios more.",
+            f"`make bench`, {sum(record['seconds'] for record in records.values()) / 60:.1f} minutes over all parts. "
+            f"{'; '.join(sorted({record['machine'] for record in records.values()}))}; one thread. Load of the machine "
+            f"meanwhile: {min(loads):.1f} to {max(loads):.1f}. Times are processor time; on a busy machine they are "
+            "longer, too, and ratios say more.",
             "",
-            "## To be held, measured in this run",
+            "## To be held, measured by this command",
             "",
             *_table(here),
             "",
-            *(f"Not measured, {name}: {why}." for name, why in missing.items()),
+            *(f"Not measured, {name}: {record['missing']}." for name, record in records.items() if record["missing"]),
             "",
             "## To be held, quoted from committed records of longer runs",
             "",
             *_table(there),
             "",
-            "Quoted figures were not measured in this run; each file says by which command and on what they were.",
+            "Quoted figures were not measured by this command; each file says by which, and on what.",
             "",
             "## Side by side: what else one could do, ÷ what is done here",
             "",
@@ -128,12 +145,13 @@ def report(measured: list[Row], quoted: list[Row], missing: dict[str, str], seco
 def _table(rows: list[Row]) -> list[str]:
     head = ["| what | to hold | found | held | in detail | from |", "|---|---|--:|---|---|---|"]
     return head + [
-        f"| {row.what} | {row.hold} | {row.found} | {HELD[row.held]} | {row.detail} | {row.record or 'this run'} |"
+        f"| {row.what} | {row.hold} | {row.found} | {HELD[row.held]} | {row.detail} | {row.record or 'measured'} |"
         for row in rows
     ]
 
 
-def _machine() -> str:
+def machine() -> str:
+    """Its processor, PyTorch and the commit that was measured."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
     revision = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent, capture_output=True)

@@ -22,7 +22,7 @@ class Row:
     found: str  # ratio first
     detail: str
     held: bool | None = None  # None where nothing is to be held
-    record: str = ""  # the committed file it is quoted from; empty: measured in this run
+    record: str = ""  # the committed file it is quoted from; empty: measured
 
 
 @dataclass(frozen=True)

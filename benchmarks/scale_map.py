@@ -13,6 +13,7 @@ from scale_world import TILE_M, Country
 
 from aerial_vpr_cl.benchmark.retrieval import NearestPatchIndex
 from aerial_vpr_cl.knowledge.map_folder import build_map, open_map
+from aerial_vpr_cl.localization.modes import joined
 from aerial_vpr_cl.localization.orientation_file import ORIENTATION_FILE, open_orientation
 from aerial_vpr_cl.localization.registration import register
 from aerial_vpr_cl.localization.view import View
@@ -63,8 +64,8 @@ def search(country: Country, folder: Path, steps: int) -> dict[str, Any]:
     place = np.array([west, south]) + country.tiles * TILE_M * rng.uniform(0.2, 0.8, 2)
     pixels = known.satellite.read_patches(place[None], 2.0, FOOTPRINT_M, 224)[0][0]
     view = View(pixels, np.ones((224, 224), np.bool_), FOOTPRINT_M / 224, np.zeros(2), 10.0, 3.0, 0.05)
-    some = known.grid.centres[rng.choice(known.grid.n_classes, min(TOP_CELLS, known.grid.n_classes // 9), False)]
-    windows = [(e - 300.0, n - 300.0, e + 300.0, n + 300.0) for e, n in some]
+    some = known.grid.centres[rng.choice(known.grid.n_classes, TOP_CELLS, replace=False)]
+    windows = joined([(e - 300.0, n - 300.0, e + 300.0, n + 300.0) for e, n in some])
     near = [(place[0] - 120.0, place[1] - 120.0, place[0] + 120.0, place[1] + 120.0)]
     register(view, orientation, near)
     figures = {

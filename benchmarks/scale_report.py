@@ -64,7 +64,7 @@ Procedural countries of worlds side by side at 5 m a pixel, cells of 200 m, view
 {machine}, shared with other work, so seconds are processor time of one thread; every column is one run. Memory is the
 peak of the stage's own process; its libraries alone take about 120 MB, with PyTorch about 830 MB. Flights are of autumn
 over a summer map, {flights} a size, with erring instruments; *frames* are those until the first position ({never} where
-there was none).
+there was none). –: not measured.
 
 """
 
