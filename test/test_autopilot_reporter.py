@@ -66,6 +66,14 @@ def test_no_reset_to_a_position_that_wanders_beside_dead_reckoning():
     assert not any(hold(drifted(), 20, wander=20.0))
 
 
+def test_drift_alone_does_not_keep_a_filter_from_being_set_right():
+    gate, allowed = drifted(), []
+    for k in range(10):  # 25 m/s, of which dead reckoning misses 3
+        gate.add_way(50.0)
+        allowed.append(gate.allows(2 * k * S, np.array([100.0 + 6.0 * k, 0.0]), np.eye(2) * 4.0**2))
+    assert all(allowed[3:])
+
+
 def test_a_silence_begins_the_holding_anew():
     gate = drifted()
     hold(gate, 8)

@@ -236,7 +236,7 @@ def test_the_command_for_ardupilot_says_time_age_and_accuracy():
 
 def test_odometry_is_north_east_down_with_its_covariance_in_that_order():
     covariance = np.array([[4.0, 1.0], [1.0, 9.0]])  # east, north
-    message = odometry(5, np.array([1.0, 2.0, 3.0]), np.array([0.0, 0.0, 0.0, 1.0]), covariance)
+    message = odometry(5, np.array([1.0, 2.0, 3.0]), np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0]), covariance)
     assert (message.x, message.y, message.z) == (2.0, 1.0, -3.0)
     assert (message.pose_covariance[0], message.pose_covariance[1], message.pose_covariance[6]) == (9.0, 1.0, 4.0)
     w, x, y, z = message.q  # the drone points east
@@ -244,7 +244,9 @@ def test_odometry_is_north_east_down_with_its_covariance_in_that_order():
 
 
 def test_odometry_is_what_ardupilot_reads():
-    message = odometry(5, np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0]), np.diag([4.0, 9.0]))
+    velocity = np.array([20.0, 3.0, -1.0])  # east, north, up; the drone points east
+    message = odometry(5, np.zeros(3), velocity, np.array([0.0, 0.0, 0.0, 1.0]), np.diag([4.0, 9.0]))
+    assert (message.vx, message.vy, message.vz) == pytest.approx((20.0, -3.0, 1.0))  # forward, right, down
     assert (message.frame_id, message.child_frame_id) == (mavlink.MAV_FRAME_LOCAL_FRD, mavlink.MAV_FRAME_BODY_FRD)
     # It adds up the variances of the three axes, and of the three angles; one NaN among them would spoil the sum.
     metres, angles = (sum(message.pose_covariance[k] for k in places) for places in ((0, 6, 11), (15, 18, 20)))

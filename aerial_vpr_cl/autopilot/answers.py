@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pymavlink.dialects.v20 import ardupilotmega as mavlink
 
-from aerial_vpr_cl.autopilot.axes import ned_to_enu, ros_to_aeronautical
+from aerial_vpr_cl.autopilot.axes import frd_to_flu, ned_to_enu, ros_to_aeronautical
+from aerial_vpr_cl.geo.rotation import from_quaternion
 
 UNKNOWN = math.nan
 WRAP_S = 86_400.0
@@ -79,14 +80,21 @@ def external_position_estimate(position: Position, target_system: int, now_ns: i
 
 
 def odometry(
-    stamp_us: int, enu_m: NDArray[np.float64], quaternion: NDArray[np.float64], covariance: NDArray[np.float64]
+    stamp_us: int,
+    enu_m: NDArray[np.float64],
+    velocity: NDArray[np.float64],
+    quaternion: NDArray[np.float64],
+    covariance: NDArray[np.float64],
 ) -> Any:
     """ODOMETRY for ArduPilot's external navigation: metres north, east, down of the filter's origin.
 
     It reads no other frames than these two, and adds the variances of the three axes up, and those of the angles: one
-    that is NaN, as the definition has it for what is unknown, spoils all. Height and attitude are the filter's own.
+    that is NaN, as the definition has it for what is unknown, spoils all. Height, velocity and attitude are the
+    filter's own: a filter that had no position for seven seconds sets its velocity to the one that comes with the next,
+    or to zero if none does.
     """
     north, east, down = ned_to_enu(enu_m)
+    forward_left_up = from_quaternion(quaternion).T @ velocity
     pose = np.full(21, UNKNOWN)
     pose[0], pose[1], pose[6], pose[11] = covariance[1, 1], covariance[0, 1], covariance[0, 0], 0.0
     pose[[15, 18, 20]] = UNKNOWN_ANGLE
@@ -98,7 +106,8 @@ def odometry(
         east,
         down,
         ros_to_aeronautical(quaternion).tolist(),
-        *(UNKNOWN,) * 6,
+        *frd_to_flu(forward_left_up).tolist(),
+        *(UNKNOWN,) * 3,
         pose.tolist(),
         [UNKNOWN] * 21,
         0,

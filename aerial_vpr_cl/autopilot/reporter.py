@@ -141,7 +141,7 @@ class Reporter:
         # The filter takes every message for another witness. Taken at their word, many that err alike swing its
         # velocity, and the positions, which that velocity moves on, swing with it.
         repeated = max(self._settings.rate_hz * self._settings.lasting_s, 1.0)
-        return [odometry(there_us, place, newest.quaternion, answer.covariance * repeated)]
+        return [odometry(there_us, place, newest.velocity, newest.quaternion, answer.covariance * repeated)]
 
     def _offer_origin(self, answer: Position, system: int, now_ns: int) -> list[Any]:
         """A filter that has an origin keeps it without a word: only one that it reports itself is measured from."""

@@ -42,7 +42,7 @@ class ResetGate:
 
     def __init__(self, settings: ResetSettings) -> None:
         self._settings = settings
-        self._differences: list[tuple[int, NDArray[np.float64]]] = []
+        self._differences: list[tuple[int, float, NDArray[np.float64]]] = []  # with the way until then
         self._since_ns = 0  # when the localization began to hold
         self._good_gnss_ns: int | None = None
         self._sent_ns: int | None = None
@@ -69,7 +69,7 @@ class ResetGate:
         held_ns = round(settings.held_s * 1e9)
         kept = [entry for entry in self._differences if stamp_ns - entry[0] <= 2 * held_ns]
         self._since_ns = self._since_ns if kept else stamp_ns
-        kept.append((stamp_ns, np.asarray(difference_m, float)))
+        kept.append((stamp_ns, self._way_m, np.asarray(difference_m, float)))
         self._differences = kept
         if self._good_gnss_ns is not None and stamp_ns - self._good_gnss_ns < settings.no_gnss_s * 1e9:
             return False
@@ -79,10 +79,11 @@ class ResetGate:
         is_far = _squared_sigmas(difference_m, dead_reckoning) > settings.sigmas**2
         if stamp_ns - self._since_ns < (settings.held_far_s * 1e9 if is_far else held_ns):
             return False
-        # What both agree on in shape may not change: over the time held the two tracks must run side by side.
-        apart = np.array([difference for _, difference in kept]) - difference_m
-        if (_squared_sigmas(apart, 2.0 * covariance) > settings.sigmas**2).any():
-            return False
+        # Over the time held the two tracks must run side by side, as far as errors and drift let them.
+        for _, way_m, difference in kept:
+            drift = np.eye(2) * (settings.drift_share * (self._way_m - way_m)) ** 2
+            if _squared_sigmas(difference - difference_m, 2.0 * covariance + drift) > settings.sigmas**2:
+                return False
         return bool(_squared_sigmas(difference_m, covariance) > settings.sigmas**2)
 
     def sent(self, stamp_ns: int) -> None:
