@@ -24,6 +24,7 @@ from std_msgs.msg import Bool, Float64
 from std_srvs.srv import SetBool, Trigger
 from visualization_msgs.msg import Marker, MarkerArray
 
+from aerial_vpr_cl.knowledge.engines import engines_of, export_engines
 from aerial_vpr_cl.knowledge.facts import GenerationFacts
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import open_map
@@ -374,6 +375,24 @@ def test_what_the_autopilot_says_of_a_landing_ends_the_recording(flight):
     landed.publish(Bool(data=True))
     flight.status(lambda values: values["recording"] == "off")
     assert flight.set(recording__mode="service") == ""
+
+
+def test_the_diagnostics_say_what_computes_the_network_and_why_not_what_was_exported(raw):
+    pytest.importorskip("onnxruntime")
+    image = store_support.view(raw.store, store_support.track(1)[1])[0]
+    stamps = iter(range(6 * 10**15, 7 * 10**15))
+    before = raw.ask(image, next(stamps))
+    assert raw.status()[2]["runtime"] == "eager"
+    export_engines(raw.store)
+    assert raw.peer.call(Trigger, f"{raw.name}/reload").success
+    raw.status(lambda values: values["runtime"] == "onnx (CPU)")
+    after = raw.ask(image, next(stamps))
+    assert (before.latitude, before.longitude) == pytest.approx((after.latitude, after.longitude), abs=1e-6)
+    for graph in engines_of(raw.store).glob("tail-*/graph.onnx"):
+        graph.write_bytes(b"damaged")
+    assert raw.peer.call(Trigger, f"{raw.name}/reload").success
+    _, _, values = raw.status(lambda values: values["runtime"] == "eager")
+    assert "damaged" in values["runtime: problem"]
 
 
 def test_a_new_generation_is_taken_into_use_without_missing_a_frame_and_one_of_another_grid_is_not(flight):
