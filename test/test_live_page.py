@@ -69,6 +69,16 @@ def test_what_the_node_itself_shows_of_a_frame_goes_before(early):
     assert flight.picture(number, 2, "view") == b""
 
 
+def test_a_state_that_overtakes_its_position_waits_for_it():
+    flight = LiveFlight(ORIGIN)
+    flight.add_state(START, State("tracking"))
+    assert flight.since(-1, 0)["next"] == 0
+    flight.add_answer(START, answer(7.0))
+    assert flight.since(-1, 0)["frames"]["x"] == [7.0]
+    flight.add_state(START + SECOND, State("searching", "searching"))
+    assert flight.since(-1, 0)["frames"]["x"] == [7.0, None], "a silence needs no position"
+
+
 def test_only_what_is_new_is_told():
     flight = LiveFlight(ORIGIN)
     fly(flight, 4)

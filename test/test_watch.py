@@ -23,7 +23,7 @@ from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.nodes.messages import header_of
 
 ANSWERS_QOS = 10
-START_S = 5 * PATIENCE_S
+START_S = 10 * PATIENCE_S
 """A busy machine takes long to start a node with a network."""
 
 

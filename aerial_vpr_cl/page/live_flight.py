@@ -58,6 +58,7 @@ class LiveFlight:
         self._moments: deque[Moment] = deque(maxlen=most_moments)
         self._pictures: dict[int, Pictures] = {}
         self._answers: _Notes[tuple[Point, NDArray[np.float64]] | None] = _Notes()
+        self._waiting: _Notes[State] = _Notes()
         self._images: _Notes[tuple[float, bytes]] = _Notes()
         self._shown: _Notes[Pictures] = _Notes()
         self._truth: _Notes[Point] = _Notes()
@@ -71,6 +72,8 @@ class LiveFlight:
     def add_answer(self, stamp_ns: int, answer: tuple[Point, NDArray[np.float64]] | None) -> None:
         """Position and covariance of a frame, or none; it counts when the state of that frame is known."""
         self._answers.add(stamp_ns, answer)
+        if (state := self._waiting.take(stamp_ns)) is not None:
+            self.add_state(stamp_ns, state)
 
     def add_image(self, stamp_ns: int, jpeg: bytes = b"") -> None:
         """A frame came now; with a picture of it, or without."""
@@ -93,7 +96,10 @@ class LiveFlight:
         self._gnss.add(stamp_ns, position)
 
     def add_state(self, stamp_ns: int, state: State) -> None:
-        """What the node said of a frame: this makes it a moment."""
+        """What the node said of a frame: this makes it a moment, when its position has come too if it has one."""
+        if not state.reason and stamp_ns not in self._answers:
+            self._waiting.add(stamp_ns, state)  # two topics may overtake each other
+            return
         answer, image = self._answers.at(stamp_ns), self._images.at(stamp_ns)
         moment = Moment(
             stamp_ns,
@@ -192,6 +198,13 @@ class _Notes(Generic[Value]):
         self._notes[stamp_ns] = value
         if len(self._notes) > NOTES:
             self._notes.popitem(last=False)
+
+    def __contains__(self, stamp_ns: int) -> bool:
+        return stamp_ns in self._notes
+
+    def take(self, stamp_ns: int) -> Value | None:
+        """The note of this very moment, which is needed no longer."""
+        return self._notes.pop(stamp_ns, None)
 
     def at(self, stamp_ns: int, within_ns: int = 0) -> Value | None:
         """The note nearest in time, if it is near enough."""
