@@ -21,7 +21,7 @@ from aerial_vpr_cl.model.runtimes.engine import INT8, ONNX
 from aerial_vpr_cl.model.runtimes.engine_files import TAIL, TRUNK, find_engine, keep_engine, prune_engines
 from aerial_vpr_cl.model.runtimes.graphs import INPUT, write_tail, write_trunk
 from aerial_vpr_cl.model.runtimes.onnx_engine import OnnxEngine, identity_of, open_onnx, open_session
-from aerial_vpr_cl.model.runtimes.quantisation import BATCH, Judgement, judge, quantise
+from aerial_vpr_cl.model.runtimes.quantisation import Judgement, in_parts, judge, quantise
 from aerial_vpr_cl.progress import Progress, silent
 
 log = logging.getLogger(__name__)
@@ -125,8 +125,8 @@ def _export_int8(folder: Path, network: Network, views: Views) -> Judgement:
         return judge(OnnxEngine(INT8, trunk, open_session(tail), trunk_path), exact, views.held_out)
 
     def make(path: Path) -> None:
-        parts = np.split(views.calibration, range(BATCH, len(views.calibration), BATCH))
-        quantise(plain_tail, path, np.concatenate([trunk.run(None, {INPUT: part})[0] for part in parts]))
+        features = [trunk.run(None, {INPUT: part})[0] for part in in_parts(views.calibration)]
+        quantise(plain_tail, path, np.concatenate(features))
         if refusal := judged(path).refusal:  # an engine that is kept may be used
             raise ModelError(refusal)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,16 +41,21 @@ class Trunk(nn.Module):
     def fingerprint(self) -> str:
         """SHA-256 over names and values: a tail belongs to one trunk only. Computed once, as a trunk never changes."""
         if self._fingerprint is None:
-            digest = hashlib.sha256()
-            for name, tensor in sorted(self.state_dict().items()):
-                digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-                digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-            self._fingerprint = digest.hexdigest()
+            self._fingerprint = fingerprint_of(self.state_dict())
         return self._fingerprint
 
     def was_filled(self) -> None:
         """Its values were read from a file: the fingerprint is another."""
         self._fingerprint = None
+
+
+def fingerprint_of(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 over names and values, in hexadecimal."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
 
 
 class VitTail(nn.Module):

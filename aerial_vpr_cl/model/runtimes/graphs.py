@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import inspect
 import warnings
 from pathlib import Path
@@ -14,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from aerial_vpr_cl.errors import ModelError
+from aerial_vpr_cl.model.backbone import fingerprint_of
 from aerial_vpr_cl.model.network import Network
 
 OPSET = 17
@@ -60,12 +60,8 @@ def write_tail(path: Path, network: Network) -> None:
 
 
 def tail_fingerprint(network: Network) -> str:
-    """SHA-256 over the trunk's fingerprint and the names and values of all that learns."""
-    digest = hashlib.sha256(network.backbone.trunk.fingerprint.encode())
-    for name, tensor in sorted(network.living_tensors().items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()
+    """Of all that learns, with the trunk that it belongs to."""
+    return f"{fingerprint_of(network.living_tensors())} after {network.backbone.trunk.fingerprint}"
 
 
 def on_cpu(network: Network) -> Network:

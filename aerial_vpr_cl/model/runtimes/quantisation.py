@@ -31,6 +31,11 @@ QUANTISED = ("Conv", "MatMul", "Clip", "Relu", "Add")
 range. The last product, descriptor with class rows, stays exact (`_heads_of`)."""
 
 
+def in_parts(rows: NDArray[Any]) -> list[NDArray[Any]]:
+    """Rows in batches of a few."""
+    return np.split(rows, range(BATCH, len(rows), BATCH))
+
+
 def quantise(plain: Path, quantised: Path, inputs: NDArray[Any]) -> None:
     """Write a graph in int8, its activations' ranges from what (n, …) inputs cause in it."""
     try:
@@ -40,7 +45,7 @@ def quantise(plain: Path, quantised: Path, inputs: NDArray[Any]) -> None:
 
     class Reader(quantization.CalibrationDataReader):  # type: ignore[misc]
         def __init__(self) -> None:
-            self._rows: Iterator[NDArray[Any]] = iter(np.split(inputs, range(BATCH, len(inputs), BATCH)))
+            self._rows = iter(in_parts(inputs))
 
         def get_next(self) -> dict[str, NDArray[Any]] | None:
             part = next(self._rows, None)
@@ -83,10 +88,7 @@ class Judgement:
 
 def judge(quantised: Engine, exact: Engine, views: NDArray[np.uint8]) -> Judgement:
     """Compare two engines on (n, S, S, 3) held-out views."""
-    same = [
-        quantised.scores(part).argmax(axis=1) == exact.scores(part).argmax(axis=1)
-        for part in np.split(views, range(BATCH, len(views), BATCH))
-    ]
+    same = [quantised.scores(part).argmax(axis=1) == exact.scores(part).argmax(axis=1) for part in in_parts(views)]
     seconds: tuple[list[float], list[float]] = ([], [])
     for _ in range(TIMED_RUNS):  # in turns: whatever else the computer does meets both
         for engine, taken in zip((quantised, exact), seconds):
