@@ -19,6 +19,10 @@ STANDING_M = 0.3
 """Spread of a drone that stands still, per square root of a second."""
 
 
+MOST_ACCELERATION_M_S2 = 20.0
+"""No drone speeds up or brakes by more than two g: an odometry that says so has jumped."""
+
+
 @dataclass(frozen=True, eq=False)
 class Step:
     """A displacement in metres east and north, and the kernel that spreads it."""
@@ -50,6 +54,26 @@ class Course:
         if self._last is not None and seconds > 0.0:
             self.velocity = self.velocity + STEERING * ((position - self._last) / seconds - self.velocity)
         self._last = position
+
+
+class OdometryWatch:
+    """Lets motions pass that a drone can make."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Know of no motion before."""
+        self._before: NDArray[np.float64] | None = None  # (2,) m/s forward and left
+
+    def believed(self, motion: Motion | None, seconds: float) -> Motion | None:
+        """The motion, or None where it cannot be; the one after a jump is believed whatever it says."""
+        if motion is None or seconds <= 0.0:
+            return motion
+        before, velocity = self._before, np.asarray(motion.forward_left_m, float) / seconds
+        jumped = before is not None and np.hypot(*(velocity - before)) > MOST_ACCELERATION_M_S2 * seconds
+        self._before = None if jumped else velocity
+        return None if jumped else motion
 
 
 @dataclass(frozen=True)

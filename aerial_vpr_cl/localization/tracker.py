@@ -27,7 +27,7 @@ from aerial_vpr_cl.localization.lasting_errors import LastingErrors, PlaceError
 from aerial_vpr_cl.localization.lattice import Lattice
 from aerial_vpr_cl.localization.map_views import BLIND_SCALE, is_blind, views_for
 from aerial_vpr_cl.localization.modes import Mode, modes
-from aerial_vpr_cl.localization.motion_model import Course, MotionModel, Step
+from aerial_vpr_cl.localization.motion_model import Course, MotionModel, OdometryWatch, Step
 from aerial_vpr_cl.localization.novelty import Novelty
 from aerial_vpr_cl.localization.proposal import Image, Propose, Register
 from aerial_vpr_cl.localization.publication import estimate_of, radius_of, stated_covariance
@@ -72,7 +72,7 @@ class Tracker:
         self._states = StateMachine(settings.confirmations, settings.surprises, settings.lost_after)
         self._images = ImageWatch(view.footprint_m)
         self._judge = Judge(grid, settings.network_trust)
-        self._course = Course()
+        self._course, self._odometry = Course(), OdometryWatch()
         self._novelty = Novelty(settings.attitude_lasting_s)
         self._lasting = LastingErrors(settings.attitude_lasting_s, settings.odometry_lasting_m)
         self._least_m = math.hypot(lattice.step_m / math.sqrt(12.0), settings.map_accuracy_m)
@@ -89,6 +89,7 @@ class Tracker:
         """Begin a new flight: nothing is known of position and instruments."""
         self.instruments.reset()
         self._images.reset()
+        self._odometry.reset()
         self._stamp_ns: int | None = None
         self.relocalize()
 
@@ -120,7 +121,7 @@ class Tracker:
         seconds = self._seconds_since(stamp_ns)
         if seconds == 0.0 and self._stamp_ns is not None:
             return Rejection(SAME_MOMENT, state=self.state)
-        motion = motion if self._stamp_ns is not None else None
+        motion = self._odometry.believed(motion, seconds) if self._stamp_ns is not None else None
         first, self._stamp_ns = self._stamp_ns is None, stamp_ns
         known = self.instruments.read(situation, motion, seconds, image.shape)
         step = None if first else self._move(motion, known, seconds)
