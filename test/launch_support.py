@@ -2,9 +2,12 @@
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -45,8 +48,9 @@ def installed(prefix: Path) -> Path:
     return prefix
 
 
-def launch(file: str, prefix: Path, log: Path, **arguments: object) -> subprocess.Popen:
-    """Start a launch file; what it and its nodes print goes to `log`."""
+@contextmanager
+def launch(file: str, prefix: Path, log: Path, **arguments: object) -> Iterator[subprocess.Popen]:
+    """Start a launch file; what it and its nodes print goes to `log`, and none of them survives the block."""
     command = [sys.executable, "-c", textwrap.dedent(RUN), str(ROOT / "launch" / file)]
     command += [f"{name}:={value}" for name, value in arguments.items()]
     prefixes = [str(prefix), *filter(None, [os.environ.get("AMENT_PREFIX_PATH"), sys.prefix])]
@@ -58,6 +62,12 @@ def launch(file: str, prefix: Path, log: Path, **arguments: object) -> subproces
         "OMP_NUM_THREADS": "1",
     }
     with log.open("wb") as output:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command, stdout=output, stderr=subprocess.STDOUT, env=environment, start_new_session=True
         )
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
