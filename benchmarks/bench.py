@@ -51,7 +51,7 @@ NOT_HELD = {
     "ground, its edges do not; measure with RASTERS=FOLDER",
     "published and wrong by more than 100 m": "none was wrong, but there are too few frames to say so; next: fly more",
     "off-map frames that get a position": "none got one, but there are too few frames to say so; next: fly more",
-    "50 / 90 / 95 % regions hold the truth": "regions are too wide, as the errors that last are counted in full",
+    "50 / 90 / 95 % regions hold the truth": "regions are too wide in this record; next: measure again",
     "selection from n = 250 to 5,000 at B = 50": "times of a few milliseconds on a busy machine; next: more pools",
     "node time per frame ÷ its parts, raw": "executor and DDS weigh more than a tenth of a network of 13 ms; next: a "
     "composed camera and node in one process",
