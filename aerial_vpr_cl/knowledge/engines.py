@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aerial_vpr_cl.errors import AerialVprError, ModelError
+from aerial_vpr_cl.errors import ModelError
 from aerial_vpr_cl.images import decode_compressed
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.knowledge import Knowledge, load_knowledge
@@ -83,7 +83,7 @@ def follow_with_engines(store: Path, known: Knowledge) -> None:
                 _export_plain(folder, known.network)
             else:
                 _export_int8(folder, known.network, views_of(known))
-        except AerialVprError as error:
+        except Exception as error:  # a full disk, another export beside it: nothing that learning should end for
             log.warning("the next generation has no %s engine: %s", precision, error)
     prune_engines(folder, known.network.backbone.trunk.fingerprint)
 
