@@ -188,6 +188,13 @@ def test_an_operator_can_say_where_the_drone_is_and_be_wrong(satellite):
     assert errors[-1] < 40.0
 
 
+def test_without_a_memory_every_frame_that_proves_itself_is_answered(satellite):
+    tracker, drone = tracker_over(satellite, use_belief=False), Drone(satellite)
+    answers, errors = follow(tracker, drone, 3)
+    assert any(isinstance(answer, Estimate) for answer in answers)
+    assert np.nanmax(errors) < 60.0
+
+
 def test_a_camera_alone_is_rather_silent_than_wrong(satellite):
     tracker = tracker_over(satellite)
     drone = Drone(satellite, has_heading=False, has_height=False, has_odometry=False)

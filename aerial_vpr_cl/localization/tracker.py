@@ -205,7 +205,7 @@ class Tracker:
             followed = self._states.misfits == 0 and self.state in (TRACKING, UNSURE)
             registration = self._register(view, self._plan.windows(view, proposal, self.belief, followed))
             findings = self._judge.registration(registration, self.belief, tracking)
-            self._laid = self._laid or (findings.misfit is False and findings.supports)
+            self._laid = self._laid or self._bears_out(findings)
             self.belief.update(registration.surfaces, weighing)
             self._lasting.see(findings.place_error(view), weighing.shape)
             self._alone_m *= 1.0 - weighing.place if findings.misfit is False else 1.0
@@ -242,6 +242,12 @@ class Tracker:
                 float(np.log(peak.scale_correction)),
                 peak.scale_sigma,
             )
+
+    def _bears_out(self, findings: Findings) -> bool:
+        """Whether a view was laid where the track is; where nothing is remembered, whether it says so itself."""
+        if not self.settings.use_belief:
+            return findings.peak is not None and findings.peak.proof >= PROVEN
+        return findings.misfit is False and findings.supports
 
     def _is_proven(self, view: View | Rejection, step: Step | None) -> bool:
         """Whether geometry has had its say. A network errs the same way frame after frame: alone it proves nothing."""
