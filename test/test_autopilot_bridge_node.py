@@ -215,8 +215,6 @@ def test_the_parameters_file_of_an_autopilot_has_every_parameter_at_its_default_
 
 
 def test_a_bridge_needs_no_network():
-    words = (
-        "import sys, aerial_vpr_cl.nodes.autopilot_bridge_node; print({'torch', 'cv2', 'rasterio'} & {*sys.modules})"
-    )
+    words = "import sys, aerial_vpr_cl.nodes.autopilot_bridge_node; print({'torch', 'rasterio'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, cwd=REPOSITORY)
     assert done.stdout == "set()\n", done.stdout + done.stderr

@@ -23,7 +23,7 @@ from aerial_vpr_cl.benchmark.settings import Run, load_benchmark
 from aerial_vpr_cl.benchmark.work_folder import WorkFolder
 from aerial_vpr_cl.cli import main
 from aerial_vpr_cl.errors import SettingsError
-from aerial_vpr_cl.learning.methods import METHODS
+from aerial_vpr_cl.evaluation.tables import METHOD_TITLES
 from aerial_vpr_cl.learning.recipes import EMBEDDED_RECIPE, RECIPES
 
 ROOT = Path(__file__).parent.parent
@@ -261,4 +261,4 @@ def test_the_benchmarks_that_come_with_the_package_can_be_read(path):
 def test_all_methods_of_the_paper_are_compared(name):
     path = ROOT / "config" / "benchmarks" / f"{name}.yaml"
     methods = {run.method for run in load_benchmark(path, raster_dir=ROOT).runs()}
-    assert {*METHODS, "random", "lbs", "dbs", "dbs_hybrid"} <= methods
+    assert {*METHOD_TITLES} <= methods

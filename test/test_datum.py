@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyproj import Geod, Proj
 
-from aerial_vpr_cl.commands.build_map import describe
+from aerial_vpr_cl.commands.build_map import describe, figures_of
 from aerial_vpr_cl.files import read_manifest, write_manifest
 from aerial_vpr_cl.geo.datum import THE_GRID, Datum, rounded_middle
 from aerial_vpr_cl.geo.grid import Grid
@@ -91,7 +91,7 @@ def test_every_sortie_over_a_store_shares_its_datum_also_over_an_older_one(tmp_p
 
 def test_build_map_prints_the_datum_as_robot_localization_takes_it(tmp_path):
     built = open_map(store_support.make_map(tmp_path))
-    degrees = re.search(r"^datum +(\S+), (\S+):", describe(built, 0), re.MULTILINE)
+    degrees = re.search(r"^datum +(\S+), (\S+):", describe(figures_of(built, 0)), re.MULTILINE)
     point = built.grid.projection.to_utm(float(degrees[1]), float(degrees[2]))
     assert point == pytest.approx([built.datum.easting_m, built.datum.northing_m], abs=0.05)
 

@@ -59,7 +59,7 @@ def test_batches_come_from_all_dates_of_the_map_where_these_show_the_ground(tmp_
     )
     half = rgba.shape[1] // 2
     folder = add_dates(store, [write_raster(tmp_path / "b.tif", 255 - rgba[:, :half, :3], pixel=first.resolution_m)])
-    batches = SatelliteBatches(folder, PAPER_RECIPE.for_view(EXACT), 32, 48, seed=1)
+    batches = SatelliteBatches(folder, unframed(EXACT), 32, 48, seed=1)
     views = batches.read(0, group=0)
     map_itself = north_up_at(folder, views.positions, 32)
     negative = np.array([difference(*pair) > 2.0 for pair in zip(views.images, map_itself)])

@@ -1,7 +1,5 @@
 """The grid over a map, its virtual patches, and the map folder of a store."""
 
-import argparse
-
 import cv2
 import numpy as np
 import pytest
@@ -9,7 +7,7 @@ import rasterio.shutil
 from pyproj import Transformer
 from synthetic_rasters import NORTH, WEST, noise_image, write_raster
 
-from aerial_vpr_cl.commands import build_map as build_map_command
+from aerial_vpr_cl.cli import main
 from aerial_vpr_cl.errors import MapError, SettingsError, StoreError
 from aerial_vpr_cl.knowledge import map_folder
 from aerial_vpr_cl.knowledge.map_folder import build_map, open_map
@@ -264,10 +262,8 @@ def test_a_virtual_raster_is_written_out_and_reads_the_same(tmp_path):
 
 
 def test_the_command_builds_draws_and_tells(tmp_path, raster, capsys):
-    parser = argparse.ArgumentParser()
-    build_map_command.add_arguments(parser)
     store = tmp_path / "store"
-    build_map_command.run(parser.parse_args([str(raster), "--out", str(store), "--cell-side-m", "50"]))
+    assert main(["build-map", str(raster), "--out", str(store), "--cell-side-m", "50"]) == 0
     told = capsys.readouterr().out
     built = open_map(store)
     assert f"{built.grid.n_classes} cells of 50 m in 4 groups" in told

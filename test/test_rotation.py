@@ -103,7 +103,7 @@ def test_interpolation_goes_the_shortest_way_at_one_pace(heading, pitch, roll, t
     second = turned(first, turn)
     between = interpolate(first, second, share)
     assert np.allclose(between, turned(first, turn * share), atol=1e-6)
-    assert angle_between(first, between) == pytest.approx(abs(turn) * share, abs=1e-5)
+    assert angle_between(first, between) == pytest.approx(abs(turn) * share, abs=1e-4)  # nothing turned is not seen
 
 
 def test_interpolation_crosses_north():
