@@ -367,6 +367,7 @@ def test_what_the_autopilot_says_of_a_landing_ends_the_recording(flight):
     landed = flight.peer.publisher(Bool, "landed", LATCHED)
     flight.peer.wait_matched()
     assert flight.set(recording__mode="auto") == ""
+    assert flight.peer.call(SetBool, f"{flight.name}/record", SetBool.Request(data=True)).success
     stamps, points = store_support.track(30, period_s=0.5)
     for stamp_ns, latitude, longitude in zip(stamps, *open_map(flight.store).grid.projection.to_wgs84(points)):
         flight.fix(stamp_ns + 5 * 10**15, latitude, longitude)
