@@ -16,7 +16,6 @@ from aerial_vpr_cl.learning.augmentation import (
     STYLE,
     Augmentation,
     as_bright_as,
-    as_framed,
     augment,
     bend_tones,
     change_look,
@@ -28,7 +27,7 @@ from aerial_vpr_cl.learning.augmentation import (
 )
 from aerial_vpr_cl.learning.base_training import build_network
 from aerial_vpr_cl.learning.base_training_settings import BaseTrainingSettings
-from aerial_vpr_cl.learning.recipes import FRAME, recipe_of
+from aerial_vpr_cl.learning.recipes import recipe_of
 
 seeds = st.integers(0, 2**32 - 1)
 IMAGE = np.random.default_rng(0).integers(0, 256, (90, 120, 3), np.uint8)
@@ -108,18 +107,6 @@ def test_differences_of_channels_come_out_as_bright_as_the_view(seed):
     assert found.std() == pytest.approx(IMAGE.std(), rel=0.05)
 
 
-@given(seeds)
-def test_a_framed_view_is_itself_within_the_image_and_mirrored_beyond(seed):
-    smooth = cv2.GaussianBlur(np.random.default_rng(1).integers(0, 256, (64, 64, 3), np.uint8), (0, 0), 5)
-    framed = as_framed(smooth, np.random.default_rng(seed), (0.8, 0.9))
-    rows, columns = np.mgrid[0:64, 0:64] - 31.5
-    inside = np.hypot(rows, columns) < 0.8 * 32 - 1
-    assert np.abs(framed.astype(int) - smooth)[inside].max() <= 1
-    assert (framed != smooth).any()
-    wide = as_framed(smooth, np.random.default_rng(seed), (1.5, 1.5))
-    assert np.abs(wide.astype(int) - smooth).max() <= 1
-
-
 def test_inversion_exchanges_bright_and_dark():
     how = Augmentation(invert=1.0)
     view = change_look(IMAGE, np.random.default_rng(0), how).astype(int)
@@ -173,12 +160,12 @@ def test_the_small_backbone_is_shown_other_styles_where_north_is_up_unless_told_
     grid = Grid(32632, 200.0, 1, np.array([(0, 0)]))
     north_up, lite = ViewKind("north_up", 5.0, 0.05), "tf_efficientnet_lite0"
     assert recipe_of(lite).augmentation == PHOTOMETRIC
-    assert recipe_of(lite, north_up).augmentation == replace(STYLE.uncropped(), frame=FRAME)
+    assert recipe_of(lite, north_up).augmentation == STYLE.uncropped()
     # Missions, too: else each would teach the network to expect less change.
     assert recipe_of(lite, north_up).mission_augmentation.fold == STYLE.fold
     settings = BaseTrainingSettings(backbone=lite, weights="random", input_size=32, augmentation="photometric")
     _, told = build_network(grid, settings, view=north_up)
-    assert told.augmentation == replace(PHOTOMETRIC.uncropped(), frame=FRAME)
+    assert told.augmentation == PHOTOMETRIC.uncropped()
 
 
 def test_turning_gives_all_four_quarters():

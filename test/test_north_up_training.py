@@ -1,7 +1,5 @@
 """North-up training: every image a network learns from shows the ground the same way up, as far as instruments can."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from store_support import make_map
@@ -34,18 +32,13 @@ def north_up_at(folder, positions, size_px):
     return folder.satellite.read_patches(positions, np.zeros(len(positions)), footprint_m, size_px)[0]
 
 
-def unframed(view):
-    recipe = PAPER_RECIPE.for_view(view)
-    return replace(recipe, augmentation=replace(recipe.augmentation, frame=None))
-
-
 def difference(images, others):
     return float(np.abs(images.astype(float) - others).mean())
 
 
 def test_without_errors_a_batch_is_the_map_itself(store):
     folder = open_map(store)
-    views = SatelliteBatches(folder, unframed(EXACT), 32, 8, seed=1).read(0, group=0)
+    views = SatelliteBatches(folder, PAPER_RECIPE.for_view(EXACT), 32, 8, seed=1).read(0, group=0)
     assert difference(views.images, north_up_at(folder, views.positions, 32)) < 1e-9
 
 
@@ -59,7 +52,7 @@ def test_batches_come_from_all_dates_of_the_map_where_these_show_the_ground(tmp_
     )
     half = rgba.shape[1] // 2
     folder = add_dates(store, [write_raster(tmp_path / "b.tif", 255 - rgba[:, :half, :3], pixel=first.resolution_m)])
-    batches = SatelliteBatches(folder, unframed(EXACT), 32, 48, seed=1)
+    batches = SatelliteBatches(folder, PAPER_RECIPE.for_view(EXACT), 32, 48, seed=1)
     views = batches.read(0, group=0)
     map_itself = north_up_at(folder, views.positions, 32)
     negative = np.array([difference(*pair) > 2.0 for pair in zip(views.images, map_itself)])
@@ -74,7 +67,7 @@ def test_batches_come_from_all_dates_of_the_map_where_these_show_the_ground(tmp_
 def test_batches_and_held_out_views_are_turned_and_scaled_a_little(store):
     folder = open_map(store)
     assert folder.patches.angles_deg.tolist() == [0.0] * len(folder.patches)
-    drawn = SatelliteBatches(folder, unframed(folder.settings.view_kind), 32, 16, seed=1).read(0, group=0)
+    drawn = SatelliteBatches(folder, PAPER_RECIPE.for_view(folder.settings.view_kind), 32, 16, seed=1).read(0, group=0)
     for views in (drawn, held_out_views(folder, 32, 16, seed=1)):
         upright = north_up_at(folder, views.positions, 32)
         halfway = upright[:, ::-1, ::-1]

@@ -30,7 +30,6 @@ class Augmentation:
     crop_aspect: tuple[float, float] = (3 / 4, 4 / 3)
     turn_sigma_deg: float = 0.0  # of a small turn about the middle, as an unsure heading makes it
     zoom_sigma: float = 0.0  # of the logarithm of a small change of scale
-    frame: tuple[float, float] | None = None  # side of a turned camera's image in views; beyond it a view is mirrored
     mixing: float = 0.0  # largest share of a random mixture of all channels in each
     signed: float = 0.0  # probability that channels are differences of each other as well as sums
     texture: float = 0.0  # largest weight of random neighbours beside the pixel itself (random convolution)
@@ -75,17 +74,10 @@ AUGMENTATIONS = {"crop": PAPER, "photometric": PHOTOMETRIC, "style": STYLE}
 """By the names that settings use."""
 
 
-def augment(
-    image: Image, size_px: int, rng: np.random.Generator, how: Augmentation, *, turn: bool = False, frame: bool = False
-) -> Image:
-    """A random view of (H, W, 3) as (size, size, 3).
-
-    For the satellite side, which no camera has seen yet, `turn` adds quarter turns and `frame` a camera's borders.
-    """
+def augment(image: Image, size_px: int, rng: np.random.Generator, how: Augmentation, *, turn: bool = False) -> Image:
+    """A random view of (H, W, 3) as (size, size, 3). `turn` adds quarter turns, for the satellite side."""
     if turn:
         image = np.rot90(image, int(rng.integers(4)))
-    if frame and how.frame:
-        image = as_framed(resize(image, size_px), rng, how.frame)
     if how.turn_sigma_deg or how.zoom_sigma:
         image = turn_and_zoom(image, size_px, rng, how)
     view = resize(random_crop(image, rng, how), size_px)
@@ -199,20 +191,6 @@ def turn_and_zoom(image: Image, size_px: int, rng: np.random.Generator, how: Aug
     middle = ((size_px - 1) / 2, (size_px - 1) / 2)
     warp = cv2.getRotationMatrix2D(middle, float(turn), float(zoom))
     return np.asarray(cv2.warpAffine(image, warp, (size_px, size_px), borderMode=cv2.BORDER_REFLECT), np.uint8)
-
-
-def as_framed(image: Image, rng: np.random.Generator, sides: tuple[float, float]) -> Image:
-    """A north-up view as a camera of any heading fills it: beyond the edges of its image the ground is mirrored."""
-    size = len(image)
-    half = size / 2 * rng.uniform(*sides, 2)
-    heading = rng.uniform(0, 2 * np.pi)
-    turn = np.array([[np.cos(heading), -np.sin(heading)], [np.sin(heading), np.cos(heading)]])
-    rows, columns = np.mgrid[0:size, 0:size] - (size - 1) / 2
-    seen = turn @ np.stack([columns.ravel(), rows.ravel()])
-    mirrored = half[:, None] - np.abs(np.abs(seen) - half[:, None])
-    places = turn.T @ (np.sign(seen) * mirrored) + (size - 1) / 2
-    x, y = places.astype(np.float32).reshape(2, size, size)
-    return np.asarray(cv2.remap(image, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT), np.uint8)
 
 
 def random_crop(image: Image, rng: np.random.Generator, how: Augmentation) -> Image:

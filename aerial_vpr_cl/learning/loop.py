@@ -188,9 +188,8 @@ class ViewMaker:
             image = self.exemplars.read(np.array([index]), round(1.25 * self.size_px), self.satellite)[0]
         else:
             image = decode_compressed((self.current if source == CURRENT else self.replay)[index].image)
-        how, exemplar = self.recipe.mission_augmentation, source == EXEMPLAR
-        turn = exemplar and not self.recipe.view.is_north_up
-        return augmentation.augment(image, self.size_px, rng, how, turn=turn, frame=exemplar)
+        turn = source == EXEMPLAR and not self.recipe.view.is_north_up
+        return augmentation.augment(image, self.size_px, rng, self.recipe.mission_augmentation, turn=turn)
 
     def label(self, source: int, index: int) -> int:
         """Class of an image of a source."""

@@ -74,7 +74,7 @@ class SatelliteBatches:
         how = recipe.augmentation
         places = range(rank, len(rows), world)
         views = [
-            augment(image, self.size_px, np.random.default_rng([self.seed, step, place]), how, frame=True)
+            augment(image, self.size_px, np.random.default_rng([self.seed, step, place]), how)
             for place, image in zip(places, images)
         ]
         return LabelledViews(np.stack(views), classes[mine], centres[mine])
