@@ -61,7 +61,8 @@ INTRODUCTION = """# What grows with the map
     python benchmarks/scale.py
 
 Procedural countries of worlds side by side at 5 m a pixel, cells of 200 m, views of 450 m, EfficientNet-Lite0,
-{machine}, shared with other work, so seconds are processor time of one thread; every column is one run. Memory is the
+{machine}, shared with other work, so seconds are processor time of one thread; stages of a column may be of
+several runs. Memory is the
 peak of the stage's own process; its libraries alone take about 120 MB, with PyTorch about 830 MB. Flights are of autumn
 over a summer map, {flights} a size, with erring instruments; *frames* are those until the first position ({never} where
 there was none). –: not measured.
