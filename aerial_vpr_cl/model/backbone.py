@@ -17,6 +17,9 @@ from aerial_vpr_cl.errors import ModelError
 from aerial_vpr_cl.model.convolutions import fold_batch_norms, learn_quickly_on_small_maps
 from aerial_vpr_cl.model.weights import create_model
 
+CPU_BATCH = 16
+"""Images that pass the trunk at once on a CPU: what is between its layers then stays in the cache."""
+
 
 class Trunk(nn.Module):
     """The frozen part: no gradients, always in evaluation mode, so its outputs can be cached exactly."""
@@ -30,6 +33,11 @@ class Trunk(nn.Module):
 
     @torch.no_grad()
     def forward(self, images: Tensor) -> Tensor:
+        if images.device.type == "cpu" and len(images) > CPU_BATCH:
+            return torch.cat([self._pass(part) for part in images.split(CPU_BATCH)])
+        return self._pass(images)
+
+    def _pass(self, images: Tensor) -> Tensor:
         return self.model.forward_features(images.contiguous(memory_format=torch.channels_last))  # type: ignore[operator]
 
     def train(self, mode: bool = True) -> Trunk:
