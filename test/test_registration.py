@@ -1,6 +1,7 @@
 """Registration finds where a view belongs, whatever changed its looks, and says when it cannot."""
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from registration_support import look_down, painted_ground, painted_map, place
 from synthetic_rasters import NORTH, WEST
 
+from aerial_vpr_cl.localization import refinement
 from aerial_vpr_cl.localization.correlation import Window, null_sigma
 from aerial_vpr_cl.localization.map_orientation import MapOrientation
 from aerial_vpr_cl.localization.registration import register
@@ -37,8 +39,10 @@ def test_scores_equal_masked_correlation_written_from_its_definition(ground, sat
     template = TemplateMaker(look_down(satellite, TRUTH), level.step_m).make(Hypothesis())
     height, width = template.planes.shape[1:]
     channel = level.window(-6, 20, height + 30, width + 25)
-    window = Window.of(channel)
+    window, larger = Window.of(channel), Window.of(channel, (height + 45, width + 40))
     scores, shares = window.scores(template), window.known_share(template)
+    assert larger.size == (height + 45, width + 40)
+    assert np.allclose(larger.scores(template, slice(2, 20))[:, :25], scores[2:20, :25], atol=0.05)
     for row, column in [(0, 0), (3, 7), (29, 24), (11, 19)]:
         under = channel.planes[:, row : row + height, column : column + width]
         known = channel.known[row : row + height, column : column + width]
@@ -178,6 +182,15 @@ def test_windows_say_what_the_whole_map_says(ground, satellite):
     best = np.unravel_index(same.argmax(), same.shape)
     near = (slice(best[0] - 3, best[0] + 4), slice(best[1] - 3, best[1] + 4))
     assert np.allclose(same[near], surface.log_likelihood[near], atol=0.05)
+
+
+def test_looking_at_every_peak_more_finely_would_not_change_the_answer(ground, satellite, monkeypatch):
+    view = look_down(satellite, TRUTH, turn_deg=2.0, heading_sigma_deg=4.0, scale_sigma=0.05)
+    quick = register(view, ground).peak
+    monkeypatch.setattr(refinement, "REFINE_MARGIN", math.inf)
+    thorough = register(view, ground).peak
+    assert np.allclose(quick.position, thorough.position)
+    assert quick.proof == pytest.approx(thorough.proof, abs=1e-4)
 
 
 def test_a_window_off_the_map_says_nothing(ground, satellite):

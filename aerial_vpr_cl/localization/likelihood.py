@@ -67,7 +67,9 @@ class MatchLikelihood:
         middles = np.concatenate([self.rho, ANY_RHO]) * z_max
         weights = np.repeat([(1.0 - SURPRISE) / len(self.rho), SURPRISE / len(ANY_RHO)], [len(self.rho), len(ANY_RHO)])
         on_truth = np.log(weights) - 0.5 * ((z[..., None] - middles) / SPREAD) ** 2
-        log_truth = np.logaddexp.reduce(on_truth, axis=-1) - np.log(SPREAD * np.sqrt(2.0 * np.pi))
+        largest = on_truth.max(axis=-1, keepdims=True)
+        total = np.exp(on_truth - largest).sum(axis=-1) / (SPREAD * np.sqrt(2.0 * np.pi))
+        log_truth = largest[..., 0] + np.log(total)
         return np.logaddexp(np.log(self.hopeless), np.log1p(-self.hopeless) + log_truth - self.log_null(z))
 
     def table(self, z_max: float) -> NDArray[np.float64]:
@@ -99,4 +101,4 @@ def fit(right: NDArray[np.float64], z_max: NDArray[np.float64], wrong: NDArray[n
 def look_up(table: NDArray[np.float64], z: NDArray[np.float32]) -> NDArray[np.float64]:
     """The table's value nearest to every z."""
     index = ((z - np.float32(Z_LOW)) * np.float32(1.0 / Z_STEP)).astype(np.int32)
-    return table[np.clip(index, 0, len(table) - 1)]
+    return table.take(index, mode="clip")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +20,6 @@ CAP = 1.25
 FLOOR = 0.3
 """Gradient in grey levels per pixel that is noise: added to the mean, so that nothing is not blown up."""
 
-SCHARR_GAIN = 1.0 / 32.0
-"""Makes a ramp of one grey level per pixel a gradient of one."""
-
 
 def smooth(image: NDArray[np.generic], valid: NDArray[np.bool_], sigma_px: float) -> NDArray[np.float32]:
     """Gaussian blur (h, w, 3) over the valid pixels alone: what is beyond the mask's edge makes no gradient."""
@@ -36,24 +35,51 @@ def smooth(image: NDArray[np.generic], valid: NDArray[np.bool_], sigma_px: float
 
 
 def orientation(
-    picture: NDArray[np.float32], valid: NDArray[np.bool_], step_m: float
+    picture: NDArray[np.float32], valid: NDArray[np.bool_], step_m: float, step_px: float = 1.0
 ) -> tuple[NDArray[np.complex64], NDArray[np.bool_]]:
     """The channel m·exp(2iθ) (h, w) of a smoothed picture (h, w, 3) and where it is known; 0 where it is not.
 
     The squared complex gradients of the three colours are added: an edge counts in whichever colour it shows, and
     dark-on-bright is the same as bright-on-dark. Then the magnitude is divided by its local mean and capped.
+    A picture that is finer than the channel has `step_px` pixels to a step; so has what comes back.
     """
-    gx = cv2.Scharr(picture, cv2.CV_32F, 1, 0, scale=SCHARR_GAIN, borderType=cv2.BORDER_REPLICATE)
-    gy = cv2.Scharr(picture, cv2.CV_32F, 0, 1, scale=SCHARR_GAIN, borderType=cv2.BORDER_REPLICATE)
+    along, across = _stencil(step_px)  # Scharr's: gradients of any direction come out the same
+    gx = cv2.sepFilter2D(picture, cv2.CV_32F, along, across, borderType=cv2.BORDER_REPLICATE)
+    gy = cv2.sepFilter2D(picture, cv2.CV_32F, across, along, borderType=cv2.BORDER_REPLICATE)
     squared = _over_colours(gx * gx - gy * gy) + np.complex64(2j) * _over_colours(gx * gy)
-    known = cv2.erode(valid.astype(np.uint8), np.ones((3, 3), np.uint8), borderValue=0) > 0
+    reach = np.ones((len(along), len(along)), np.uint8)
+    known = cv2.erode(valid.astype(np.uint8), reach, borderValue=0) > 0
     power = np.abs(squared)
     magnitude = np.sqrt(power) * known
-    sigma = LOCAL_MEAN_M / step_m
-    mean = cv2.GaussianBlur(magnitude, (0, 0), sigma, borderType=cv2.BORDER_CONSTANT)
-    share = cv2.GaussianBlur(known.astype(np.float32), (0, 0), sigma, borderType=cv2.BORDER_CONSTANT)
-    strength = np.minimum(magnitude / (mean / np.maximum(share, np.float32(1e-6)) + np.float32(FLOOR)), np.float32(CAP))
+    mean = _local_mean(magnitude, known, LOCAL_MEAN_M / step_m, step_px)
+    strength = np.minimum(magnitude / (mean + np.float32(FLOOR)), np.float32(CAP))
     return squared * (strength / np.maximum(power, np.float32(1e-12))), known
+
+
+def _stencil(step_px: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Kernels along and across a gradient per step; its ends are a step away, if need be between two pixels."""
+    reach = math.ceil(step_px)
+    end = np.zeros((2 * reach + 1, 1), np.float32)
+    end[-2:, 0] = reach - step_px, step_px - reach + 1.0
+    middle = np.zeros_like(end)
+    middle[reach] = 1.0
+    start = end[::-1]
+    along, across = (end - start) / 2.0, (3.0 * start + 10.0 * middle + 3.0 * end) / 16.0
+    return along.astype(np.float32), across.astype(np.float32)
+
+
+def _local_mean(
+    magnitude: NDArray[np.float32], known: NDArray[np.bool_], sigma: float, step_px: float
+) -> NDArray[np.float32]:
+    """Mean over the known neighbourhood, sigma in steps."""
+    height, width = magnitude.shape
+    both = cv2.merge([magnitude, known.astype(np.float32)])
+    if step_px > 1.0:  # pixels of a step are fine enough, and many times as quick
+        size = (max(1, round(width / step_px)), max(1, round(height / step_px)))
+        both = cv2.resize(both, size, interpolation=cv2.INTER_AREA)
+    total, share = cv2.split(cv2.GaussianBlur(both, (0, 0), sigma, borderType=cv2.BORDER_CONSTANT))
+    mean = total / np.maximum(share, np.float32(1e-6))
+    return np.asarray(cv2.resize(mean, (width, height), interpolation=cv2.INTER_LINEAR), np.float32)
 
 
 def _over_colours(values: NDArray[np.float32]) -> NDArray[np.float32]:

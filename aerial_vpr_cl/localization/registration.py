@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +17,7 @@ from aerial_vpr_cl.localization.hypotheses import Spread, settle, vertex
 from aerial_vpr_cl.localization.map_orientation import MapOrientation, OrientationLevel
 from aerial_vpr_cl.localization.perspective import Perspective, read_tilt
 from aerial_vpr_cl.localization.position_error import blurred, draw_together
+from aerial_vpr_cl.localization.refinement import REFINE_RADIUS_M, peaks_of, refine
 from aerial_vpr_cl.localization.search import Bounds, Patch, Stage, lattice_windows
 from aerial_vpr_cl.localization.view import View
 from aerial_vpr_cl.settings import setting
@@ -25,19 +25,14 @@ from aerial_vpr_cl.settings import setting
 TEMPLATE_PX = 36
 """Least pixels across a view where it is searched: below, a view has too little structure to be found."""
 
-QUICK_MS = 40.0
+QUICK_MS = 20.0
 """A search that takes less is made at the finer level at once, as fine pixels find more."""
 
-TEMPLATE_NS, WINDOW_NS = 100.0, 35.0
+TEMPLATE_NS, WINDOW_NS = 50.0, 17.5
 """Nanoseconds per pixel of a template and of a searched window, on one core of a 2020s server."""
 
 PEAK_RADIUS_M, PEAK_SIGMAS = 50.0, 3.0
 """What lies nearer than this to the best place, in metres or in deviations of tilt and map, is the same answer."""
-
-REFINE_RADIUS_M = 40.0
-REFINED_PER_KM2, LEAST_REFINED = 3.0, 3
-REFINE_MARGIN = 15.0
-"""Peaks less likely than the best by more than this (natural logarithm) are not looked at more finely."""
 
 TILT_SIGMAS = 3.0
 """How far around a place an unsure tilt is thought to have put it."""
@@ -115,15 +110,13 @@ def register(
     sigma_m = math.hypot(settings.map_sigma_m, view.offset_sigma_m)
     blurred_patches = [blurred(patch, sigma_m) for patch in patches]
     finer = [other for other in levels if other.step_m < level.step_m]
-    refined = []
+    refined: list[Patch] = []
     if finer:
         stage = Stage(view, finer[0])
-        # The best comes last: where two overlap, it is what the better one shows that counts.
-        for number, row, column in reversed(_peaks(blurred_patches, _worth_refining(patches, settings))):
-            refined.append(_refine(patches[number], row, column, stage, spread))
+        refined = refine(patches, peaks_of(blurred_patches, settings.refined_peaks), stage, spread, sigma_m)
         # Blurred once more as a whole: an unsure tilt reaches further than what was looked at more finely.
         blurred_patches = [blurred(patch, sigma_m) for patch in patches]
-    candidates = [blurred(patch, sigma_m) for patch in refined] or blurred_patches
+    candidates = refined or blurred_patches
     peak = _best(blurred_patches, candidates, stage, view, settings, sigma_m)
     return Registration([_surface(patch) for patch in blurred_patches], peak)
 
@@ -140,40 +133,6 @@ def search_ms(view: View, level: OrientationLevel, where: Sequence[Bounds] | Non
     side = view.footprint_m / level.step_m
     searched = sum((height + side) * (width + side) for _, _, height, width in lattice_windows(level, where))
     return len(Spread.of(view, level.step_m)) * (TEMPLATE_NS * side**2 + WINDOW_NS * searched) * 1e-6
-
-
-def _worth_refining(patches: list[Patch], settings: RegistrationSettings) -> int:
-    """How many places are looked at more finely: by the area, as chance makes more of them the more is searched."""
-    km2 = sum(patch.ratio.size * patch.level.step_m**2 for patch in patches) / 1e6
-    return min(settings.refined_peaks, LEAST_REFINED + round(REFINED_PER_KM2 * km2))
-
-
-def _peaks(patches: list[Patch], most: int) -> list[tuple[int, int, int]]:
-    """Patch, row and column of local maxima that are worth a finer look, best first."""
-    found = []
-    for number, patch in enumerate(patches):
-        ratio = patch.ratio * patch.said
-        side = 2 * math.ceil(REFINE_RADIUS_M / patch.level.step_m) + 1
-        rows, columns = np.nonzero((ratio == cv2.dilate(ratio, np.ones((side, side), np.uint8))) & patch.said)
-        found += [(float(ratio[row, column]), number, int(row), int(column)) for row, column in zip(rows, columns)]
-    found.sort(key=lambda entry: -entry[0])
-    least = found[0][0] * math.exp(-REFINE_MARGIN) if found else 0.0
-    return [(number, row, column) for value, number, row, column in found[:most] if value >= least]
-
-
-def _refine(patch: Patch, row: int, column: int, stage: Stage, spread: Spread) -> Patch:
-    """Look at a peak with finer pixels and put what is found there in place of the coarse ratios."""
-    reach = math.ceil(REFINE_RADIUS_M / patch.level.step_m)
-    factor = round(patch.level.step_m / stage.level.step_m)
-    height, width = patch.ratio.shape
-    rows = slice(max(0, row - reach), min(height, row + reach + 1))
-    columns = slice(max(0, column - reach), min(width, column + reach + 1))
-    hypotheses = spread.around(patch.hypotheses[patch.best[row, column]])
-    shape = (rows.stop - rows.start, columns.stop - columns.start)
-    corner = (patch.top + rows.start) * factor, (patch.left + columns.start) * factor
-    finer = stage.lay(hypotheses, *corner, shape[0] * factor, shape[1] * factor)
-    patch.ratio[rows, columns] = finer.ratio.reshape(shape[0], factor, shape[1], factor).mean(axis=(1, 3))
-    return finer
 
 
 def _best(

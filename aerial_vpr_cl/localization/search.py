@@ -59,6 +59,7 @@ class Stage:
         self._maker = TemplateMaker(view, level.step_m)
         self._templates: dict[tuple[float, float], tuple[Template, float]] = {}
         self._chances: dict[int, float] = {}
+        self._size = (0, 0)  # of the last transforms
         middle, sigma = self.template(Hypothesis())
         self.z_max = middle.energy / sigma if sigma > 0.0 else 0.0
         self._table = level.likelihood.table(self.z_max)
@@ -70,7 +71,9 @@ class Stage:
         before = max(0, -min(template.left for template, _ in templates))
         below = max(0, max(template.top + template.planes.shape[1] for template, _ in templates) - 1)
         behind = max(0, max(template.left + template.planes.shape[2] for template, _ in templates) - 1)
-        window = Window.at(self.level, top - above, left - before, above + height + below, before + width + behind)
+        box = (top - above, left - before, above + height + below, before + width + behind)
+        window = Window.at(self.level, *box, self._size)
+        self._size = window.size
         shape = (height, width)
         ratios = np.zeros(shape)
         patch = Patch(
@@ -85,25 +88,25 @@ class Stage:
             hypotheses,
             np.zeros(len(hypotheses)),
         )
-        deviation: NDArray[np.float32] | float = 1.0
-        share = window.known_share(templates[len(templates) // 2][0])
+        deviation: NDArray[np.float32] | None = None
+        middle, _ = templates[len(templates) // 2]
+        share = window.known_share(middle)
         if share is not None:
-            middle = templates[len(templates) // 2][0]
             rows, columns = _shifts(middle, above, before, shape)
             known = share[rows, columns]
             patch.said = known >= LEAST_KNOWN
             deviation = np.sqrt(np.maximum(known, np.float32(LEAST_KNOWN)))
         for number, (hypothesis, (template, sigma)) in enumerate(zip(hypotheses, templates)):
             rows, columns = _shifts(template, above, before, shape)
-            z = window.scores(template)[rows, columns] / (np.float32(max(sigma, 1e-9)) * deviation)
-            ratio = look_up(self._table, z)
-            ratio *= hypothesis.weight
-            patch.masses[number] = ratio.sum(where=patch.said)
+            z = window.scores(template, rows)[:, columns] * np.float32(1.0 / max(sigma, 1e-9))
+            if deviation is not None:
+                z /= deviation
+            ratio = look_up(hypothesis.weight * self._table, z)
+            patch.masses[number] = ratio.sum() if deviation is None else ratio.sum(where=patch.said)
             patch.ratio += ratio
             if len(hypotheses) > 1:
-                better = z > patch.z
-                patch.best[better] = number
-            patch.z = np.maximum(patch.z, z)
+                patch.best[z > patch.z] = number
+            np.maximum(patch.z, z, out=patch.z)
         patch.ratio[~patch.said] = 1.0
         return patch
 
@@ -140,7 +143,8 @@ def lattice_windows(level: OrientationLevel, where: Sequence[Bounds] | None) -> 
         for row in range(top, bottom, SEARCH_TILE_PX):
             for column in range(left, right, SEARCH_TILE_PX):
                 windows.append((row, column, min(SEARCH_TILE_PX, bottom - row), min(SEARCH_TILE_PX, right - column)))
-    return windows
+    # Templates that were transformed for a large window can be laid on smaller ones as they are.
+    return sorted(windows, key=lambda window: -window[2] * window[3])
 
 
 def _shifts(template: Template, above: int, before: int, shape: tuple[int, int]) -> tuple[slice, slice]:

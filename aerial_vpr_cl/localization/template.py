@@ -17,6 +17,9 @@ from aerial_vpr_cl.localization.view import View
 BOX_SIGMA = 12.0**-0.5
 """Standard deviation of a pixel, as a blur, in pixels."""
 
+PLENTY_PX = 3.0
+"""Pixels of a view to one of the channel above which straight lines between them do not blur it."""
+
 
 @dataclass(frozen=True)
 class Hypothesis:
@@ -38,7 +41,7 @@ class Template:
     @cached_property
     def energy(self) -> float:
         """Σ|T|²: the score on ground that looks exactly the same."""
-        return float((self.planes.astype(np.float64) ** 2).sum())
+        return float(np.vdot(self.planes, self.planes))
 
     @cached_property
     def _spectra(self) -> dict[tuple[int, int], NDArray[np.complex64]]:
@@ -48,21 +51,25 @@ class Template:
         """(2, h, w // 2 + 1) conjugate transform at this size; the last one is kept."""
         if size not in self._spectra:
             self._spectra.clear()
-            spectrum = scipy.fft.rfft2(self.planes, size)
+            # Row by row, then column by column: rows below the template are zero and need no transform.
+            rows = scipy.fft.rfft(self.planes, size[1], axis=2)
+            spectrum = scipy.fft.fft(rows, size[0], axis=1)
             self._spectra[size] = np.conjugate(spectrum, out=spectrum)
         return self._spectra[size]
 
 
 class TemplateMaker:
-    """Makes the templates of one view at one pixel size; the view is smoothed once."""
+    """Makes the templates of one view at one pixel size; the view's channel is made once, then turned and grown."""
 
     def __init__(self, view: View, step_m: float) -> None:
         self.view = view
         self.step_m = step_m
         pixels = step_m / view.metres_per_px
         sigma = math.sqrt(max(0.0, (BLUR_PX**2 + BOX_SIGMA**2) * pixels**2 - BOX_SIGMA**2))
-        self._picture = smooth(view.image, view.mask, sigma)
-        self._seen = view.mask.astype(np.float32)
+        picture = smooth(view.image, view.mask, sigma)
+        channel, _ = orientation(picture, view.mask, max(step_m, view.metres_per_px), max(1.0, pixels))
+        self._channel = channel.view(np.float32).reshape(*channel.shape, 2)
+        self._between = cv2.INTER_LINEAR if pixels >= PLENTY_PX else cv2.INTER_CUBIC
 
     def make(self, hypothesis: Hypothesis) -> Template:
         """The template of a hypothesis. What was seen at bearing b lies at b + turn, `scale` times as far."""
@@ -82,8 +89,9 @@ class TemplateMaker:
         centre = (len(view.mask) - 1) / 2.0
         offset_px = view.offset_m / view.metres_per_px
         to_view[:, 2] = corner + np.array([centre - offset_px[0], centre + offset_px[1]])
-        flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
-        picture = cv2.warpAffine(self._picture, to_view, (side, side), flags=flags, borderMode=cv2.BORDER_REPLICATE)
-        seen = cv2.warpAffine(self._seen, to_view, (side, side), flags=flags, borderMode=cv2.BORDER_CONSTANT)
-        channel, _ = orientation(np.asarray(picture, np.float32), seen > 0.99, step)
-        return Template(np.stack([channel.real, channel.imag]), top, left)
+        flags = self._between | cv2.WARP_INVERSE_MAP
+        moved = cv2.warpAffine(self._channel, to_view, (side, side), flags=flags, borderMode=cv2.BORDER_CONSTANT)
+        # The angles turn with the places, and are doubled.
+        cos, sin = math.cos(2.0 * turn), math.sin(2.0 * turn)
+        planes = np.array([[cos, -sin], [sin, cos]], np.float32) @ np.asarray(moved, np.float32).reshape(-1, 2).T
+        return Template(planes.reshape(2, side, side), top, left)
