@@ -68,7 +68,9 @@ def test_results_of_evaluate_stand_beside_the_flight_that_is_flown_again(flown, 
     assert main(["report", str(store), *sources, "--out", str(tmp_path / "page.html")]) == 0
     data = part((tmp_path / "page.html").read_text(), "data")
     again, before = data["runs"]
-    assert before["figures"] == again["figures"] and before["coverage"] == again["coverage"]
+    assert before["figures"] == again["figures"]
+    # A file holds centimetres: one of ten positions may lie on the edge of a region, and fall on either side.
+    assert before["coverage"] == pytest.approx(again["coverage"], abs=0.11)
     assert before["frames"]["reason"] == again["frames"]["reason"]
     assert before["frames"]["error_m"] == pytest.approx(again["frames"]["error_m"], abs=0.02, nan_ok=True)
     (benchmark,) = data["results"]

@@ -178,7 +178,7 @@ def flight(tmp_path_factory):
     options = {"viewer.enabled": True, "viewer.rate_hz": 30.0, "viewer.ground_px": 256, "viewer.ground_points": 64}
     with TrackedFlight(tmp_path_factory.mktemp("viewed"), "localization", **options) as flight:
         flight.peer.wait_matched()
-        flight.status(lambda values: values["state"] == "active", limit_s=120.0)
+        flight.status(lambda values: values["state"] == "active")
         yield flight
 
 

@@ -18,6 +18,7 @@ from aerial_vpr_cl.localization.registration import Registration
 from aerial_vpr_cl.localization.tracker import Tracker
 from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
 from aerial_vpr_cl.localization.view import NORTH_UP, View, ViewSettings, make_view
+from aerial_vpr_cl.localization.view_pictures import map_beneath, seen_part
 from aerial_vpr_cl.mission.frames import Frame
 from aerial_vpr_cl.mission.gnss import GnssGates, Track
 from aerial_vpr_cl.mission.mission import Flight, read_flight
@@ -124,11 +125,9 @@ class _Watcher:
         seen = there = peak = b""
         searched_m = math.nan
         if isinstance(made, View):
-            seen = small_jpeg(np.where(made.mask[..., None], made.image, np.uint8(0)))
+            seen = small_jpeg(seen_part(made))
             if position is not None:
-                centre = position + made.offset_m
-                patches, _ = self._satellite.read_patches(centre[None], 0.0, made.footprint_m, PICTURE_PX)
-                there = small_jpeg(patches[0])
+                there = small_jpeg(map_beneath(made, position, self._satellite, PICTURE_PX))
         if registration is not None and registration.surfaces:
             picture, searched_m = peak_picture(registration, PICTURE_PX)
             peak = small_jpeg(picture)

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from aerial_vpr_cl.localization.map_views import views_for
 from aerial_vpr_cl.localization.view import View, ViewSettings, make_view
+from aerial_vpr_cl.localization.view_pictures import Image, map_beneath, seen_part
 from aerial_vpr_cl.mission.situation import Situation
 from aerial_vpr_cl.satellite.raster import SatelliteMap
 
 SIDE_PX, GAP_PX = 320, 4
-Image = NDArray[np.uint8]
 
 
 def side_by_side(
@@ -26,11 +26,9 @@ def side_by_side(
     panels = [_fitted(image), _black(), _black()]
     view = make_view(image, situation, views_for(situation, views))
     if isinstance(view, View):
-        panels[1] = _fitted(np.where(view.mask[..., None], view.image, np.uint8(0)))
+        panels[1] = _fitted(seen_part(view))
         if position is not None:
-            centre = position + view.offset_m
-            patches, _ = satellite.read_patches(centre[None], 0.0, view.footprint_m, SIDE_PX)
-            panels[2] = np.ascontiguousarray(patches[0])
+            panels[2] = np.ascontiguousarray(map_beneath(view, position, satellite, SIDE_PX))
             for panel in panels[1:]:
                 cv2.drawMarker(panel, (SIDE_PX // 2, SIDE_PX // 2), (255, 255, 0), cv2.MARKER_CROSS, 16)
     gap = np.full((SIDE_PX, GAP_PX, 3), 255, np.uint8)
