@@ -15,6 +15,12 @@ from aerial_vpr_cl.errors import SettingsError
 from aerial_vpr_cl.memory.strategies import STRATEGIES, SelectionSettings
 from aerial_vpr_cl.settings import load_settings, setting
 
+AUTO = "auto"
+PAPER_METHOD, NORTH_UP_METHOD = "dbs_hybrid", "anchored"
+"""What `auto` stands for. A base model north up knows most looks already, and what a mission teaches it of a few cells
+costs the others: over the ten missions of naip_nd DBS-Hybrid loses on those not yet learnt, anchored gains.
+"""
+
 
 @dataclass(frozen=True)
 class MethodOptions:
@@ -140,8 +146,16 @@ def parse_method(text: str) -> tuple[str, MethodOptions]:
 
 
 def check_method(text: str) -> None:
-    """Raise SettingsError unless this names a method, and options that it has."""
-    parse_method(text)
+    """Raise SettingsError unless this names a method, and options that it has, or leaves the choice to `auto`."""
+    if text != AUTO:
+        parse_method(text)
+
+
+def chosen_method(text: str, *, north_up: bool) -> str:
+    """The method that is meant by a text: `auto` depends on the kind of view."""
+    if text != AUTO:
+        return text
+    return NORTH_UP_METHOD if north_up else PAPER_METHOD
 
 
 def selection_settings(options: MethodOptions) -> SelectionSettings:

@@ -15,6 +15,7 @@ from aerial_vpr_cl.learning.adapt_settings import CalibrationSettings, GateSetti
 from aerial_vpr_cl.learning.calibration import calibrate, exemplars_in_other_looks, hold_back
 from aerial_vpr_cl.learning.laps import Laps
 from aerial_vpr_cl.learning.loop import LearnReport, Memories, learn
+from aerial_vpr_cl.learning.method_options import chosen_method
 from aerial_vpr_cl.learning.methods import method_of
 from aerial_vpr_cl.learning.methods.base import MissionStep
 from aerial_vpr_cl.learning.recipes import recipe_of
@@ -68,7 +69,7 @@ def learn_mission(
     """
     started, laps = time.monotonic(), Laps(trunk)
     trunk.tally()
-    method = method_of(settings.method)
+    method = method_of(chosen_method(settings.method, north_up=network.settings.view.is_north_up))
     method.load_state(method_state or {})
     learnable, held = hold_back(frames, calibration.calibration_share) if calibration else (list(frames), [])
     memories = replace(memories, replay=tuple(buffer))

@@ -20,12 +20,12 @@ class WeightMean:
     def __init__(self, network: Network) -> None:
         self.network = network.copy_living_parts().eval()
         pairs = zip(self.network.parameters(), network.parameters())
-        self._pairs = [(mean, now) for mean, now in pairs if now.requires_grad]
+        self.pairs = [(mean, now) for mean, now in pairs if now.requires_grad]
         self.network.requires_grad_(False)
 
     @torch.no_grad()
     def add(self, step: int) -> None:
         """Take in the weights after a step, which are numbered from 1."""
         share = (GROWTH + 1) / (step + GROWTH)  # polynomial decay averaging (Shamir and Zhang, ICML 2013)
-        for mean, now in self._pairs:
+        for mean, now in self.pairs:
             mean.lerp_(now, share)

@@ -24,19 +24,22 @@ class AnchoredReplay(Method):
 
     name = "anchored"
     strategy = "dbs_hybrid"
-    stores_logits = True
     options: AnchoredOptions
+
+    def __init__(self, options: AnchoredOptions) -> None:
+        super().__init__(options)
+        self.stores_logits = options.logit_weight > 0.0
 
     def begin_learning(
         self, network: Network, current: Sequence[Observation], replay: Sequence[Observation], tail_rate: float
     ) -> None:
         self._mean = WeightMean(network)
-        self._before = [parameter.detach().clone() for parameter, _ in self._pairs(network)]
+        self._before = [mean.clone() for mean, _ in self._mean.pairs]
 
     def loss(self, network: Network, batch: Batch) -> Tensor:
         features = network.features_of_trunk(batch.trunk)
         loss = self.classification_loss(network, batch, features)
-        if not self.options.logit_weight:
+        if not self.stores_logits:
             return loss
         return loss + self.options.logit_weight * logit_distance(network, batch, features)
 
@@ -45,9 +48,5 @@ class AnchoredReplay(Method):
 
     @torch.no_grad()
     def end_learning(self, network: Network) -> None:
-        for (parameter, mean), before in zip(self._pairs(network), self._before):
-            parameter.copy_(mean.lerp(before, self.options.anchor))
-
-    def _pairs(self, network: Network) -> list[tuple[Tensor, Tensor]]:
-        pairs = zip(network.parameters(), self._mean.network.parameters())
-        return [(parameter, mean) for parameter, mean in pairs if parameter.requires_grad]
+        for (mean, now), before in zip(self._mean.pairs, self._before):
+            now.copy_(mean.lerp(before, self.options.anchor))
