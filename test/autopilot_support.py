@@ -9,6 +9,13 @@ from pymavlink.dialects.v20 import ardupilotmega as mavlink
 ARMED = mavlink.MAV_MODE_FLAG_SAFETY_ARMED
 
 
+def free_port():
+    """A UDP port that nobody uses now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 class Vehicle:
     """An autopilot as far as the cable can tell: pymavlink on a UDP socket."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 import store_support
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
@@ -10,18 +11,36 @@ from lifecycle_msgs.srv import ChangeState
 from nav_msgs.msg import Odometry
 from rcl_interfaces.msg import Parameter, ParameterValue
 from rcl_interfaces.srv import SetParameters
-from ros_support import NodeProcess, Peer
+from ros_support import DISCOVERY_S, NodeProcess, Peer
 from sensor_msgs.msg import CompressedImage, Imu, NavSatFix, NavSatStatus
 from std_msgs.msg import Bool
 
 from aerial_vpr_cl.geo.rotation import from_angles
 from aerial_vpr_cl.knowledge.map_folder import open_map
+from aerial_vpr_cl.localization.localizer import Localizer
 from aerial_vpr_cl.nodes.living_node import LATCHED
 from aerial_vpr_cl.nodes.messages import header_of
 
 FOV_DEG = 60.0
 HEIGHT_M = 150.0 / float(np.tan(np.radians(FOV_DEG / 2.0)))  # views are 300 m wide
 STEP_M, STEP_S = 12.0, 1.0
+
+
+def balanced(values):
+    """Whether every image that came has been answered, rejected or dropped."""
+    done = sum(int(values[name]) for name in ("positions published", "frames dropped", "frames rejected"))
+    return int(values["images received"]) == done
+
+
+def positions_of(fix, store):
+    """Easting and northing of a NavSatFix."""
+    return open_map(store).grid.projection.to_utm(fix.latitude, fix.longitude)
+
+
+def offline(store, image):
+    """The position the library gives an image that goes through JPEG, as the node's does."""
+    decoded = cv2.cvtColor(cv2.imdecode(np.frombuffer(store_support.jpeg(image), np.uint8), 1), cv2.COLOR_BGR2RGB)
+    return Localizer.open(store).localize(decoded)
 
 
 class Flight:
@@ -100,7 +119,7 @@ class Flight:
                     return status.level, status.message, {value.key: value.value for value in status.values}
         return None
 
-    def status(self, fits=lambda values: True, limit_s=30.0):
+    def status(self, fits=lambda values: True, limit_s=DISCOVERY_S):
         """The first report from now on whose values fit, as (level, message, values)."""
         self.reports.clear()
 
@@ -175,7 +194,7 @@ class TrackedFlight(Flight):
         return open_map(self.store).grid.projection.to_wgs84(point)
 
     def error_m(self, fix):
-        return np.hypot(*(open_map(self.store).grid.projection.to_utm(fix.latitude, fix.longitude) - self.point))
+        return np.hypot(*(positions_of(fix, self.store) - self.point))
 
     def state(self, stamp_ns=None):
         """What the node said of a frame, the last one unless told."""

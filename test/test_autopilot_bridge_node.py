@@ -1,7 +1,6 @@
 """The bridge as a process: MAVLink over real UDP on one side, real DDS on the other."""
 
 import importlib.util
-import socket
 import subprocess
 import sys
 import time
@@ -10,7 +9,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 import yaml
-from autopilot_support import Vehicle
+from autopilot_support import Vehicle, free_port
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from nav_msgs.msg import Odometry
 from pymavlink.dialects.v20 import ardupilotmega as mavlink
@@ -29,9 +28,7 @@ LEVEL_EAST = (0.7071068, 0.0, 0.0, 0.7071068)  # w, x, y, z of a level drone tha
 @pytest.fixture
 def bridge(tmp_path, request):
     """The node, a vehicle that speaks with it, and a ROS node beside it."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     parameters = {"address": f"udp:127.0.0.1:{port}", "rate_hz": 20.0, **getattr(request, "param", {})}
     with (
         NodeProcess("autopilot_bridge_node", log=tmp_path / "log", parameters=parameters) as node,

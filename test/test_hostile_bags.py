@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import zstandard
+from bag_support import FRAMES, foreign
 from mcap.writer import CompressionType, Writer
 from mission_support import GRID, fly, place, stamp
 from rosbags.rosbag2 import CompressionMode, StoragePlugin
 from store_support import make_store, write_flight
-from test_bag import FRAMES, foreign
 
 from aerial_vpr_cl.cli import main
 from aerial_vpr_cl.errors import MissionError

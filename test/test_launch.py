@@ -1,10 +1,10 @@
 """The launch files as they run, by ROS's own launch tools; where those are missing only their code is read."""
 
 import signal
-import socket
 
 import pytest
 import yaml
+from autopilot_support import free_port
 from launch_support import installed, launch, launch_is_installed
 from ros_support import Peer
 from store_support import make_store
@@ -39,9 +39,7 @@ def test_a_node_that_refuses_its_parameters_ends_the_launch_with_an_error(prefix
 
 
 def test_beside_mavros_the_nodes_hear_its_topics_and_the_bridge_keeps_to_its_own(prefix, tmp_path):
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     given = {"store": make_store(tmp_path / "store"), "autopilot": f"udp:127.0.0.1:{port}", "recording": "never"}
     topics = ("imu/data", "global_position/rel_alt", "local_position/odom", "global_position/raw/fix")
     with launch("mavros.launch.py", prefix, tmp_path / "log", **given) as process, Peer() as peer:

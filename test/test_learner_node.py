@@ -1,154 +1,20 @@
 """The learner node over real DDS: orders and their answers, and that answers and store agree whatever happens."""
 
-import dataclasses
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
-import rclpy
-import yaml
 from crash_support import names
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from rcl_interfaces.srv import SetParameters
-from rclpy.parameter import Parameter
-from ros_support import REPOSITORY, NodeProcess, Peer
+from diagnostic_msgs.msg import DiagnosticStatus
+from learner_support import Learner, contents, is_gone, values_of
+from ros_support import NodeProcess
 from sensor_msgs.msg import CompressedImage, NavSatFix, NavSatStatus
-from std_msgs.msg import Bool, UInt64
-from std_srvs.srv import Trigger
-from store_support import jpeg, make_store, track, view, write_flight
+from std_msgs.msg import Bool
+from store_support import jpeg, make_store, track, view
 
-from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.map_folder import open_map
-from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
-from aerial_vpr_cl.learning.update_process import UpdateLimits
 from aerial_vpr_cl.mission.recorder import MissionRecorder
-from aerial_vpr_cl.nodes.entry import REFUSED
-from aerial_vpr_cl.nodes.learner_node import LATCHED, PARAMETERS, LearnerNode
-from aerial_vpr_cl.nodes.node_settings import LearnerSettings
-
-QUICK, LONG = 2, 1000
-"""Cycles of an update that is over in a moment, and of one that is not."""
-
-
-class Learner:
-    """A learner node under test, and its operator."""
-
-    def __init__(self, folder, store, name="learner"):
-        self.store, self.name = GenerationStore(store), name
-        parameters = {"store": str(store), "device": "cpu", "threads": 1, "views": 1, "budget": 2, "limits.nice": 0}
-        self.process = NodeProcess(
-            "learner_node",
-            log=folder / f"{name}.log",
-            parameters={**parameters, "cycles": QUICK, "gate_margin": 1.0},
-            remap={"__node": name, "fix": f"{name}/fix", "landed": f"{name}/landed"},
-        )
-        self.peer = Peer(f"operator_of_{name}")
-        self.clients = {}
-        self.gnss = self.peer.publisher(NavSatFix, f"{name}/fix")
-        self.landed = self.peer.publisher(Bool, f"{name}/landed", LATCHED)
-        self.progress = self.peer.listen(DiagnosticStatus, f"{name}/progress")
-        self.generations = self.peer.listen(UInt64, f"{name}/generation", LATCHED)
-        self.reports = self.peer.listen(DiagnosticArray, "/diagnostics")
-
-    def __enter__(self):
-        self.process.__enter__()
-        try:
-            self.peer.wait_matched()
-            self.status(lambda level, message, values: values["state"] == "active")
-        except BaseException:
-            print(self.process.log)
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.peer.__exit__()
-        self.process.__exit__()
-
-    def begin(self, order):
-        """Call a service; returns the future of its answer."""
-        client = self.clients.setdefault(order, self.peer.node.create_client(Trigger, f"{self.name}/{order}"))
-        self.peer.wait_for(client.service_is_ready, what=order)
-        return client.call_async(Trigger.Request())
-
-    def answer(self, future):
-        self.peer.wait_for(future.done, 120.0, what="an answer")
-        return future.result()
-
-    def order(self, order):
-        return self.answer(self.begin(order))
-
-    def begin_long_update(self):
-        """An update that would take minutes, in the middle of its learning; returns the future of its answer."""
-        self.fly()
-        self.set(cycles=LONG)
-        self.progress.clear()
-        future = self.begin("adapt")
-        self.peer.wait_for(lambda: self.phases() and self.phases()[-1] == "learn", 120.0, what="learning")
-        self.set(cycles=QUICK)
-        return future
-
-    def fly(self):
-        """See that a mission waits, and nothing else."""
-        if not self.store.waiting_missions():
-            name = f"sortie-{time.time_ns()}"
-            write_flight(self.store.root, self.store.missions_dir / name, 20, name=name, modality="VIS")
-
-    def phases(self):
-        return [values_of(status)["phase"] for status in self.progress]
-
-    def status(self, fits=lambda level, message, values: True):
-        """The first report of the node from now on that fits, as (level, message, values)."""
-        self.reports.clear()
-
-        def fitting():
-            for status in (status for report in self.reports for status in report.status):
-                found = status.level, status.message, values_of(status)
-                if status.name == f"/{self.name}" and fits(*found):
-                    return found
-            return None
-
-        return self.peer.wait_for(fitting, what="a fitting report")
-
-    def set(self, **values):
-        request = SetParameters.Request()
-        request.parameters = [Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
-        (result,) = self.peer.call(SetParameters, f"{self.name}/set_parameters", request).results
-        assert result.successful, result.reason
-
-    def updates(self):
-        """Processes of the node that learn."""
-        return [int(path.name) for path in Path("/proc").glob("[0-9]*") if parent_of(path) == self.process.process.pid]
-
-    def serves(self, number):
-        """Whether store and topic agree that this generation serves."""
-        self.peer.wait_for(lambda: self.generations and self.generations[-1].data == number, what=f"{number}")
-        return self.store.newest().number == number
-
-
-def values_of(status):
-    return {value.key: value.value for value in status.values}
-
-
-def parent_of(process):
-    """Of a folder in /proc; None if the process is gone."""
-    try:
-        return int((process / "stat").read_text().rsplit(")", 1)[1].split()[1])
-    except OSError:
-        return None
-
-
-def is_gone(pid):
-    try:
-        return "(zombie)" in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
-        return True
-
-
-def contents(folder):
-    return {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 @pytest.fixture(scope="module")
@@ -282,16 +148,6 @@ def test_adapt_says_that_a_mission_is_still_being_recorded(learner):
     assert "still being recorded" not in learner.order("adapt").message
 
 
-@pytest.mark.parametrize(
-    ("parameters", "words"),
-    [({"method": "foo"}, "dbs_hybrid"), ({"device": "tpu"}, "cuda:N"), ({"cycels": 3}, "did you mean 'cycles'?")],
-)
-def test_what_cannot_be_is_refused_at_start(tmp_path, parameters, words):
-    with NodeProcess("learner_node", log=tmp_path / "log", parameters=parameters) as node:
-        assert node.process.wait(60.0) == REFUSED
-        assert words in node.log and next(iter(parameters)) in node.log and "Traceback" not in node.log
-
-
 def test_localization_takes_the_new_generation_over_without_missing_more_than_a_frame(learner, tmp_path):
     learner.fly()
     peer, store = learner.peer, learner.store.root
@@ -353,60 +209,3 @@ def test_an_update_never_survives_its_node_and_the_store_is_as_before(tmp_path):
         assert stopped.process.stop(signal.SIGTERM) == 0, stopped.process.log
         assert "Traceback" not in stopped.process.log and is_gone(pid)
     assert stopped.store.numbers() == [0] and contents(stopped.store.missions_dir) == missions
-
-
-@pytest.fixture
-def make_idle_node():
-    """Makes nodes in this process that wait for a lifecycle manager."""
-    context = rclpy.Context()
-    made = []
-
-    def make(*arguments):
-        if not context.ok():
-            rclpy.init(context=context, args=["--ros-args", *arguments, "-p", "autostart:=false"])
-        made.append(LearnerNode(context=context))
-        return made[-1]
-
-    yield make
-    for node in made:
-        node.destroy_node()
-    context.try_shutdown()
-
-
-def test_an_inactive_learner_takes_no_orders(make_idle_node, tmp_path):
-    node = make_idle_node("-p", f"store:={make_store(tmp_path)}")
-    for prepare, state in ((lambda: None, "unconfigured"), (node.trigger_configure, "inactive")):
-        prepare()
-        answer = node._on_adapt(Trigger.Request(), Trigger.Response())
-        assert not answer.success and f"the learner is {state}; activate it first" in answer.message
-    node.trigger_activate()
-    assert node._on_adapt(Trigger.Request(), Trigger.Response()).message.startswith("no mission is waiting")
-    node.trigger_deactivate()
-    node.trigger_cleanup()
-    assert not node._on_adapt(Trigger.Request(), Trigger.Response()).success
-
-
-def test_a_learner_without_a_store_stays_unconfigured_and_says_how_to_make_one(make_idle_node, tmp_path):
-    node = make_idle_node("-p", f"store:={tmp_path / 'nowhere'}")
-    node.trigger_configure()
-    answer = node._on_adapt(Trigger.Request(), Trigger.Response())
-    assert not answer.success and "unconfigured" in answer.message and "aerial-vpr build-map" in answer.message
-
-
-def test_learner_yaml_is_every_parameter_at_its_default(make_idle_node):
-    (written,) = yaml.safe_load((REPOSITORY / "config" / "learner.yaml").read_text()).values()
-    values = {}
-    for name, value in written["ros__parameters"].items():
-        values |= {f"{name}.{key}": item for key, item in value.items()} if isinstance(value, dict) else {name: value}
-    expected = {
-        f"{prefix}.{field.name}" if prefix else field.name: field.default
-        for prefix, classes in PARAMETERS.items()
-        for cls in classes
-        for field in dataclasses.fields(cls)
-        if field.default is not None
-    }
-    assert values == expected
-    node = make_idle_node("--params-file", str(REPOSITORY / "config" / "learner.yaml"))
-    assert node.settings[AdaptSettings] == AdaptSettings()
-    assert node.settings[UpdateLimits] == UpdateLimits()
-    assert node.settings[LearnerSettings] == LearnerSettings(autostart=False)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from autopilot_support import free_port
 from nav_msgs.msg import Odometry
 from pymavlink.dialects.v20 import ardupilotmega as mavlink
 from ros_support import NodeProcess, Peer
@@ -115,9 +116,7 @@ def test_the_origin_is_where_it_took_off(told):
 
 
 def test_the_node_makes_topics_of_it(tmp_path):
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     kinds = {"imu": Imu, "height": Range, "odometry": Odometry, "fix": NavSatFix, "landed": Bool}
     recorded = packets(LOG)
     recorded = [entry for entry in recorded if entry[0] > recorded[-1][0] - 40_000_000_000]

@@ -1,13 +1,12 @@
 """The camera under somebody else's simulator: where it hangs and looks, from what MAVLink says."""
 
 import math
-import socket
 import time
 
 import cv2
 import numpy as np
 import pytest
-from autopilot_support import Vehicle
+from autopilot_support import Vehicle, free_port
 from pymavlink.dialects.v20 import ardupilotmega as mavlink
 from rclpy.qos import qos_profile_sensor_data
 from ros_support import NodeProcess, Peer
@@ -78,9 +77,7 @@ CENTRE = (500_450.0, 5_205_450.0)
 @pytest.fixture
 def camera(tmp_path):
     """The node, the simulator that it follows, and a ROS node beside it."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     (tmp_path / "scenario.yaml").write_text(SCENARIO)
     parameters = {"scenario": str(tmp_path / "scenario.yaml"), "autopilot": f"udp:127.0.0.1:{port}", "rate_hz": 10.0}
     with (

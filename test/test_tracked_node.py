@@ -21,7 +21,7 @@ def flight(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tracked")
     with TrackedFlight(folder, "tracked", publish_rate_hz=20.0, publish_tf=True) as flight:
         flight.peer.wait_matched()
-        flight.status(lambda values: values["state"] == "active", limit_s=120.0)
+        flight.status(lambda values: values["state"] == "active")
         yield flight
 
 
