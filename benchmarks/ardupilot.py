@@ -11,6 +11,7 @@ import struct
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,15 @@ Waypoint = tuple[float, float]
 """Latitude and longitude."""
 
 
+def free_ports(count: int) -> list[int]:
+    """UDP ports that nobody uses now."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+
+
 class Simulator:
     """One vehicle; `step` takes what it sends. Its second and third cable call the ports that are given."""
 
@@ -54,9 +64,7 @@ class Simulator:
         folder.mkdir(parents=True, exist_ok=True)
         own = folder / "closed_loop.parm"
         own.write_text("".join(f"{name} {value}\n" for name, value in PARAMETERS.items()))
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        (port,) = free_ports(1)
         numbers = enumerate((port, *ports))
         cables = [word for k, number in numbers for word in (f"--serial{k}", f"udpclient:127.0.0.1:{number}")]
         place = ",".join(f"{value:.7f}" for value in home)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.knowledge import load_knowledge
@@ -35,14 +36,19 @@ NEAR_M = 300.0
 CROPS = 250
 
 
-def share_near(store: Path, raster: Path, bands: list[int]) -> float:
-    """Share of random crops of a raster that the store's network places within 300 m."""
+def errors_m(store: Path, raster: Path, bands: list[int], crops: int = CROPS) -> NDArray[np.float64]:
+    """How far from random crops of a raster the store's network puts them."""
     known = load_knowledge(GenerationStore(store), torch.device("cpu"))
     satellite = SatelliteMap.open(raster, bands=bands, epsg=known.map.grid.epsg)
     other = replace(known.map, opened=satellite, laid=known.map.patches)  # the same cells with other pixels
-    views = held_out_views(other, known.network.input_size, CROPS, seed=77)
+    views = held_out_views(other, known.network.input_size, crops, seed=77)
     predicted = known.map.grid.centres[scores_of(known.network, views.images).argmax(axis=1)]
-    return float((np.linalg.norm(predicted - views.positions, axis=1) <= NEAR_M).mean())
+    return np.asarray(np.linalg.norm(predicted - views.positions, axis=1))
+
+
+def share_near(store: Path, raster: Path, bands: list[int]) -> float:
+    """Share of random crops of a raster that the store's network places within 300 m."""
+    return float((errors_m(store, raster, bands) <= NEAR_M).mean())
 
 
 def main() -> None:

@@ -15,7 +15,6 @@ import argparse
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -29,7 +28,7 @@ os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
 
 import numpy as np
 import rclpy
-from ardupilot import DISABLE_GPS, SOURCE_SET, Simulator, ThinLog
+from ardupilot import DISABLE_GPS, SOURCE_SET, Simulator, ThinLog, free_ports
 from closed_loop_report import DEAD_RECKONING, TITLES, Record, report
 from diagnostic_msgs.msg import DiagnosticStatus
 from rclpy.signals import SignalHandlerOptions
@@ -119,15 +118,6 @@ class Nodes:
             process.wait()
         self._node.destroy_node()
         rclpy.shutdown()
-
-
-def free_ports(count: int) -> list[int]:
-    """UDP ports that nobody uses now."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
 
 
 def fly(case: str, store: Path, args: argparse.Namespace) -> Path:

@@ -17,6 +17,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
+from base_training import errors_m
 from tracking import MAP_DATE, flown
 
 from aerial_vpr_cl.evaluation.flight_score import FlightAnswers, score
@@ -52,7 +53,7 @@ CASES = {
     ),
     "heading unknown, 24 tried": InstrumentSettings(),
 }
-FRAMES = 30
+FRAMES, CROPS = 30, 120
 
 
 def without_heading(flight: Flight) -> Flight:
@@ -62,17 +63,17 @@ def without_heading(flight: Flight) -> Flight:
     return replace(flight, frames=tuple(frames))
 
 
-def train(kind: str, folder: Path, store: Path, steps: int, seed: int) -> float:
-    """Train a network for one kind of view into a store, unless it is there; the seconds it took."""
+def train(kind: str, folder: Path, store: Path, steps: int, seed: int) -> int | None:
+    """Train a network for one kind of view into a store; the seconds it took, None if it was there."""
     build_map(folder / MAP_DATE, store, replace(MAP, view=kind), bands=[1, 2, 3])
     if GenerationStore.create(store).numbers():
-        return float("nan")
+        return None
     settings = BaseTrainingSettings(
         backbone="tf_efficientnet_lite0", max_steps=steps, good_recall=2.0, patience=1000, seed=seed
     )
     start = time.monotonic()
     train_base(store, settings, ProgressBar())
-    return time.monotonic() - start
+    return round(time.monotonic() - start)
 
 
 def measure(kind: str, folder: Path, store: Path | None, steps: int, seed: int) -> dict[str, object]:
@@ -89,7 +90,20 @@ def measure(kind: str, folder: Path, store: Path | None, steps: int, seed: int) 
             if "unknown" in name:
                 flights = [without_heading(flight) for flight in flights]
             figures[name] = _figures([follow(network, flight) for flight in flights])
-    return {"kind": kind, "steps": steps, "seed": seed, "training_s": round(seconds), "cases": figures}
+        if kind == "north_up":
+            figures["no flights: crops at random places, σ 5°, 5 %"] = crops(folder, store)
+    return {"kind": kind, "steps": steps, "seed": seed, "training_s": seconds, "cases": figures}
+
+
+def crops(folder: Path, store: Path) -> dict[str, dict[str, float]]:
+    """The same of random places of the nine other dates, cut from their rasters as training cuts them from the map."""
+    rasters = [path for path in sorted(folder.glob("*.tif")) if path.name != MAP_DATE]
+    found = {}
+    for modality, bands in (("VIS", [1, 2, 3]), ("IR", [4])):
+        errors = np.concatenate([errors_m(store, raster, bands, CROPS) for raster in rasters])
+        near = {str(metres): float((errors <= metres).mean()) for metres in (50, 100, 300)}
+        found[modality] = {"frames": len(errors), **near, "median_m": float(np.median(errors))}
+    return found
 
 
 def _thinned(spec: MissionSpec, instruments: InstrumentSettings) -> MissionSpec:

@@ -1,0 +1,161 @@
+"""What a jammed or a false GNSS costs the learner: the same sorties learnt with all kinds of it, over real dates.
+
+    python benchmarks/labels.py FOLDER --store STORE > benchmarks/results/labels.md
+
+FOLDER holds the rasters of config/scenarios/naip_nd.yaml, STORE a network of the map of 2015 (`views.py --store`), of
+which copies learn. Missions of the sequence are flown once, and recorded with each kind of GNSS; what was learnt is
+tested on the held-out missions and on other flights over the dates that were learnt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from tracking import flown, ground_of
+from views import SCENARIO
+
+from aerial_vpr_cl.errors import MissionError
+from aerial_vpr_cl.evaluation.flight_score import score
+from aerial_vpr_cl.evaluation.store_evaluation import follow
+from aerial_vpr_cl.knowledge.generations import GenerationStore
+from aerial_vpr_cl.knowledge.knowledge import load_knowledge
+from aerial_vpr_cl.learning.adapt import adapt
+from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
+from aerial_vpr_cl.learning.labelled_mission import read_labelled
+from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings, SingleFrames
+from aerial_vpr_cl.mission.mission import Flight, read_flight
+from aerial_vpr_cl.progress import ProgressBar
+from aerial_vpr_cl.simulation.gnss import GnssSettings
+from aerial_vpr_cl.simulation.scenario import MissionSpec, load_scenario
+from aerial_vpr_cl.simulation.sorties import simulate_mission
+from aerial_vpr_cl.simulation.world.ground import World
+
+KINDS = {
+    "perfect": GnssSettings(drift_m=0.0, noise_m=0.0),
+    "jammed from the first second to the last": GnssSettings(jammed=True),
+    "false by a constant 1 km": GnssSettings(spoofing="offset"),
+    "dragged off, to 1 km at the end": GnssSettings(spoofing="drift"),
+    "the flight backwards": GnssSettings(spoofing="backwards"),
+}
+LEARNT = ("2012-VIS", "2017-VIS", "2014-IR", "2019-IR")
+OTHER_SEED = 100
+TEST_FRAMES = 40
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """What became of the frames of some missions."""
+
+    frames: int
+    sources: dict[str, int]
+    far: int  # labels off by more than half a cell
+    largest_m: float
+
+
+def label(bags: Sequence[Path], store: Path) -> Labelled:
+    """Label bags as the learner does, and compare with the truth."""
+    known = load_knowledge(GenerationStore(store), torch.device("cpu"))
+    grid, sources, errors, frames = known.map.grid, Counter[str](), [0.0], 0
+    for bag in bags:
+        flight = read_flight(bag, grid)
+        truth = dict(zip(flight.stamps_ns.tolist(), flight.positions))
+        frames += len(flight)
+        try:
+            mission, found = read_labelled(bag, known, AdaptSettings(), ProgressBar())
+        except MissionError:  # nothing is proven: nothing would be learnt
+            continue
+        sources.update(found)
+        errors += [float(np.hypot(*(frame.position - truth[frame.stamp_ns]))) for frame in mission.frames]
+    return Labelled(frames, dict(sources), int((np.array(errors) > grid.cell_side_m / 2).sum()), max(errors))
+
+
+def learn(bags: Sequence[Path], base: Path, store: Path) -> None:
+    """A copy of the base store learns the bags one after the other."""
+    shutil.copytree(base, store)
+    for report in adapt(store, bags, AdaptSettings(keep_raw=True), ProgressBar()):
+        if not report.committed:
+            raise SystemExit(f"{report.mission}: {report.reason}")
+
+
+def recalls(store: Path, tests: dict[str, list[Flight]]) -> dict[str, float]:
+    """Frames that the network alone puts within 300 m, in percent, by what they show."""
+    network = SingleFrames(Localizer.open(store), LocalizerSettings(min_confidence=0.0))
+    return {
+        name: 100.0 * score([follow(network, flight) for flight in flights]).recall["300"]
+        for name, flights in tests.items()
+    }
+
+
+def tests_of(folder: Path, missions: Sequence[MissionSpec]) -> dict[str, list[Flight]]:
+    """Flights that nobody learns: the held-out missions, and other tracks over the dates that are learnt."""
+    held_out = [spec for spec in missions if spec.role == "held_out"]
+    again = [replace(spec, seed=spec.seed + OTHER_SEED) for spec in missions if spec.name in LEARNT]
+    return {
+        name: [flown(folder, _thinned(spec))[1] for spec in specs]
+        for name, specs in (("held-out missions", held_out), ("learnt dates, other tracks", again))
+    }
+
+
+def _thinned(spec: MissionSpec) -> MissionSpec:
+    apart = spec.frames / TEST_FRAMES
+    return replace(spec, frames=TEST_FRAMES, track=replace(spec.track, spacing_m=apart * spec.track.spacing_m))
+
+
+def lines(folder: Path, base: Path, frames: int, scratch: Path) -> Iterator[str]:
+    """The two tables, line by line."""
+    scenario = load_scenario(SCENARIO, raster=folder)
+    world = ground_of(folder).scenario
+    specs = [replace(spec, frames=frames) for spec in scenario.missions if spec.name in LEARNT]
+    bags = {
+        kind: [_fly(world.world_of(spec), replace(spec, gnss=gnss), scratch / str(k)) for spec in specs]
+        for k, (kind, gnss) in enumerate(KINDS.items())
+    }
+    yield "| GNSS | frames | labels from GNSS / track | off by more than half a cell | largest error |"
+    yield "|---|--:|--:|--:|--:|"
+    for kind, paths in bags.items():
+        found = label(paths, base)
+        told = " / ".join(str(found.sources.get(source, 0)) for source in ("gnss", "track"))
+        yield f"| {kind} | {found.frames} | {told} | {found.far} | {found.largest_m:.0f} m |"
+    tests = tests_of(folder, scenario.missions)
+    yield ""
+    yield "| learnt with GNSS | " + " | ".join(tests) + " |"
+    yield "|---|" + "--:|" * len(tests)
+    yield _row("(base model)", recalls(base, tests))
+    for k, kind in enumerate(list(KINDS)[:2]):
+        learn(bags[kind], base, scratch / f"store{k}")
+        yield _row(kind, recalls(scratch / f"store{k}", tests))
+
+
+def _fly(world: World, spec: MissionSpec, folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / spec.name
+    simulate_mission(world, spec, path)
+    return path
+
+
+def _row(name: str, shares: dict[str, float]) -> str:
+    return f"| {name} | " + " | ".join(f"{share:.1f} %" for share in shares.values()) + " |"
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--store", type=Path, required=True, help="trained on the map of 2015, north up")
+    parser.add_argument("--frames", type=int, default=120, help="frames of each mission (default: %(default)s)")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        for line in lines(args.folder, args.store, args.frames, Path(scratch)):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
