@@ -240,7 +240,7 @@ def test_a_slow_network_answers_the_newest_frame_and_nothing_grows(tmp_path):
         flight.fixes.clear()
         heavy = flight.image(image, 0)
         memory_mb, lags, answered, sent = [], [], 0, 0
-        while int(flight.newest_report()[2]["images received"]) < 300 and sent < 5000:  # DDS loses some
+        while int(flight.newest_report()[2]["images received"]) < 400 and sent < 5000:  # DDS loses some
             sent += 1
             heavy.header.stamp.sec = sent
             flight.images.publish(heavy)
@@ -254,12 +254,13 @@ def test_a_slow_network_answers_the_newest_frame_and_nothing_grows(tmp_path):
         sequence = [fix.header.stamp.sec for fix in flight.fixes]
         assert sequence == sorted(sequence) and len(sequence) > 5
         values = flight.status(balanced)[2]
-        assert int(values["frames dropped"]) > 20 and int(values["images received"]) >= 300
+        assert int(values["frames dropped"]) > 20 and int(values["images received"]) >= 400
         half = len(lags) // 2
         assert max(lags[half:]) <= 2 * max(lags[:half]) + 5
-        assert len(heavy.data) > 120_000
-        half = len(memory_mb) // 2
-        assert max(memory_mb[half:]) < max(memory_mb[:half]) + 9  # half of what came meanwhile
+        quarter = len(memory_mb) // 4
+        grown_mb = np.median(memory_mb[-quarter:]) - np.median(memory_mb[quarter : 2 * quarter])  # peaks may come and go
+        came_mb = 0.5 * int(values["images received"]) * len(heavy.data) / 1e6  # from the middle of one to that of the other
+        assert grown_mb < 0.5 * came_mb
         assert flight.process.stop(signal.SIGINT) == 0, flight.process.log
 
 
