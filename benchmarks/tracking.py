@@ -3,6 +3,7 @@
     python benchmarks/tracking.py FOLDER                        the eight held-out missions, all senses
     python benchmarks/tracking.py FOLDER --cases all no_heading kidnapped off_map --seeds 0 1 2 --records RECORDS
     python benchmarks/tracking.py FOLDER --role sequence        the ten missions on which constants may be chosen
+    python benchmarks/tracking.py FOLDER --footprint 280        the same flown lower, so that views show half as much ground
     python benchmarks/tracking.py --scale 0.2                   the simulated world of config/scenarios/demo.yaml
 
 FOLDER holds the rasters of config/scenarios/naip_nd.yaml. Nothing is learnt: registration alone, unless --store names a
@@ -57,6 +58,8 @@ from aerial_vpr_cl.simulation.sorties import Sortie, plan
 
 SCENARIOS = Path(__file__).parent.parent / "config/scenarios"
 MAP_DATE = "m_4709963_se_14_1_20150926.tif"
+FOOTPRINT_M = 560.0
+"""What the flights over FOLDER see of the ground, and the side of its views."""
 SENSOR_DELAY_NS = 150_000_000
 """Readings up to so long after an image are heard before it is answered."""
 
@@ -70,6 +73,12 @@ class Job:
     case: str
     store: Path | None
     records: Path | None
+    footprint_m: float = FOOTPRINT_M  # of views over the rasters
+
+    @property
+    def ground(self) -> Ground:
+        """What is flown over."""
+        return ground_of(self.folder, self.footprint_m)
 
     @property
     def path(self) -> Path | None:
@@ -77,6 +86,7 @@ class Job:
         if self.records is None:
             return None
         with_network = "-network" if self.store else ""
+        with_network += "" if self.footprint_m == FOOTPRINT_M else f"-{self.footprint_m:.0f}m"
         name = f"{self.spec.name}-{self.spec.frames}-{self.spec.seed}-{self.case}{with_network}.json"
         return self.records / ("naip_nd" if self.folder else "demo") / name
 
@@ -93,12 +103,12 @@ class Ground:
 
 
 @functools.cache
-def ground_of(folder: Path | None) -> Ground:
+def ground_of(folder: Path | None, footprint_m: float = FOOTPRINT_M) -> Ground:
     """The map of 2015 beneath the other dates, or the summer of the simulated world beneath its seasons."""
     if folder is not None:
         scenario = load_scenario(SCENARIOS / "naip_nd.yaml", raster=folder)
         satellite = SatelliteMap.open(folder / MAP_DATE, bands=[1, 2, 3])
-        return _over(scenario, satellite, PatchSettings(cell_side_m=250.0, footprint_m=560.0))
+        return _over(scenario, satellite, PatchSettings(cell_side_m=250.0, footprint_m=footprint_m))
     scenario = load_scenario(SCENARIOS / "demo.yaml")
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / "world.tif"
@@ -142,7 +152,7 @@ def run(job: Job) -> Record:
     case = CASES[job.case]
     if case.answered_as:
         same = kept_or_run(replace(job, case=case.answered_as))
-        spec, grid = case.plan(job.spec), ground_of(job.folder).grid
+        spec, grid = case.plan(job.spec), job.ground.grid
         sortie = plan(ground_of(job.folder).scenario.world_of(spec), spec)
         record = Record(same.answers, same.ms, watch_gnss(grid, sortie, same.answers))
     else:
@@ -159,7 +169,7 @@ def kept_or_run(job: Job) -> Record:
 
 def follow_case(job: Job, case: Case) -> Record:
     """Follow a flight through the tracker."""
-    ground = ground_of(job.folder)
+    ground = job.ground
     sortie, flight, render_ms = flown(job.folder, case.plan(job.spec))
     orientation, laying = ground.fitted if case.fitted else ground.bare, [0.0]
 
@@ -241,7 +251,11 @@ def jobs_of(args: argparse.Namespace) -> list[Job]:
             if args.missions or spec.role == args.role or args.role == "every":
                 spec = replace(spec.scaled(args.scale) if args.scale != 1.0 else spec, seed=seed)
                 spec = replace(spec, frames=args.frames or spec.frames)
-                jobs += [Job(args.folder, spec, case, args.store, args.records) for case in args.cases]
+                if args.folder is not None:
+                    track = replace(spec.track, altitude_m=spec.track.altitude_m * args.footprint / FOOTPRINT_M)
+                    spec = replace(spec, track=track)
+                more = (args.store, args.records, args.footprint)
+                jobs += [Job(args.folder, spec, case, *more) for case in args.cases]
     return jobs
 
 
@@ -253,6 +267,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--missions", nargs="+", help="only these")
     parser.add_argument("--cases", nargs="+", default=["all"], choices=list(CASES))
     parser.add_argument("--frames", type=int, default=0, help="frames per flight (default: as in the scenario)")
+    parser.add_argument(
+        "--footprint", type=float, default=FOOTPRINT_M, metavar="M", help="ground side of views, with FOLDER"
+    )
     parser.add_argument("--scale", type=float, default=1.0, help="share of each flight's frames and way")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--store", type=Path, help="store over the same map whose network proposes")

@@ -54,16 +54,20 @@ class Belief:
         self.histogram.fold(FOLD_BELOW * self.histogram.background)
         self.off_map = (1.0 - share) * self.off_map + share * self.off_map_prior
 
-    def update(self, surfaces: Sequence[Surface], weighing: Weighing | None = None) -> None:
-        """Multiply in what a view says, as disjoint surfaces."""
+    def update(self, surfaces: Sequence[Surface], weighing: Weighing | None = None, blind: float = 0.0) -> float:
+        """Multiply in what a view says, as disjoint surfaces; `blind` is the probability that it tells nothing.
+
+        Returns how likely it was if it tells something, as a multiple of one of which nothing is known.
+        """
         weighing = weighing or Weighing()
         for surface in surfaces:
             corner = (surface.west, surface.north)
             rows, columns, factors = on_lattice(corner, surface.step_m, ratios(surface), self.histogram)
             if factors.size:
                 mass = self.histogram.window(rows, columns)
-                self.histogram.multiply(rows, columns, tempered(factors, mass, weighing, self.lattice.step_m))
-        self._normalise()
+                news = tempered(factors, mass, weighing, self.lattice.step_m)
+                self.histogram.multiply(rows, columns, blind + (1.0 - blind) * news)
+        return (self._normalise() - blind) / max(1.0 - blind, 1e-9)
 
     def update_cells(
         self, probabilities: NDArray[np.floating], grid: Grid, *, trust: float, top: int = 50, offset_m: ArrayLike = 0.0
@@ -85,7 +89,9 @@ class Belief:
             self.histogram.multiply(*on_lattice(corner, side, np.full((1, 1), factor), self.histogram))
         self._normalise()
 
-    def _normalise(self) -> None:
+    def _normalise(self) -> float:
+        """Make it sum to one; what it summed to before."""
         total = self.histogram.total() + self.off_map
         self.histogram.scale(1.0 / total)
         self.off_map /= total
+        return total

@@ -46,7 +46,7 @@ class Instrument:
         """Know nothing."""
         self._state: NDArray[np.float64] = np.zeros(2)
         self._covariance = np.diag([self._vague, 0.0])
-        self._started = False
+        self._started, self._believed = False, True
 
     @property
     def value(self) -> float:
@@ -65,6 +65,7 @@ class Instrument:
 
     def widen(self) -> None:
         """Believe the instrument no more: its constant error may be any."""
+        self._believed = False
         self._covariance = np.diag([self._vague, self._vague])
 
     def suppose(self, value: float) -> None:
@@ -83,6 +84,7 @@ class Instrument:
         if not self._started:
             self._covariance[1, 1] = max(float(self._covariance[1, 1]), (1.0 - QUICK_SHARE) * sigma**2)
             self._started = True
+        self._bound_error(sigma)
         row, quick = np.array([1.0, 1.0]), math.sqrt(QUICK_SHARE) * sigma
         if abs(self._surprise(row, reading)) > JUMP_SIGMAS * math.sqrt(float(row @ self._covariance @ row) + quick**2):
             self.reset()  # it jumped, or the drone was turned by hand: nothing of before holds
@@ -92,6 +94,13 @@ class Instrument:
     def see(self, value: float, sigma: float) -> None:
         """The map says so."""
         self._correct(np.array([1.0, 0.0]), value, sigma)
+
+    def _bound_error(self, sigma: float) -> None:
+        """Let the constant error wander no further than what is stated, unless the instrument is believed no more."""
+        variance = float(self._covariance[1, 1])
+        if self._believed and variance > sigma**2:
+            shrink = np.diag([1.0, sigma / math.sqrt(variance)])
+            self._covariance = shrink @ self._covariance @ shrink
 
     def _correct(self, row: NDArray[np.float64], measured: float, sigma: float) -> None:
         gain = self._covariance @ row / float(row @ self._covariance @ row + sigma**2)

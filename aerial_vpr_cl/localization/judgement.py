@@ -25,6 +25,7 @@ TINY = 1e-30
 class Findings:
     """What looking at one view brought."""
 
+    told: bool = False  # whether there was a track and anything to compare it with
     fit: float = 0.0  # log of how well the view fitted the track
     misfit: bool | None = None  # whether it speaks against it; None: it told nothing
     peak: Peak | None = None
@@ -39,9 +40,9 @@ class Findings:
         return PlaceError(math.sqrt(float(np.trace(self.peak.covariance)) / 2.0), SLOW_SHARE * share)
 
     @property
-    def supports(self) -> bool:
-        """Whether the view speaks for the track."""
-        return self.fit > SUPPORT
+    def supports(self) -> bool | None:
+        """Whether the view speaks for the track; None: it told nothing."""
+        return self.fit > SUPPORT if self.told else None
 
 
 class Judge:
@@ -62,7 +63,7 @@ class Judge:
             return Findings()
         (cell,) = self._grid.class_of(track.mean + proposal.offset_m)
         likely = float(proposal.probabilities[cell]) * self._grid.n_classes if cell != NO_CLASS else 0.0
-        return Findings(fit=math.log(max(self._trust * likely + 1.0 - self._trust, TINY)))
+        return Findings(True, math.log(max(self._trust * likely + 1.0 - self._trust, TINY)))
 
     def registration(self, registration: Registration, belief: Belief, is_tracking: bool) -> Findings:
         """Whether a view speaks against the track, by what is usual on this flight."""
@@ -74,7 +75,7 @@ class Judge:
         misfit = self._usual.is_misfit(fit, peak.z_max) or aside
         if is_tracking and not misfit:
             self._usual.add(fit, peak.z_max)
-        return Findings(fit, misfit, peak)
+        return Findings(True, fit, misfit, peak)
 
 
 def agree(mode: Mode, peak: Peak) -> bool:

@@ -45,9 +45,9 @@ class SearchPlan:
         """Whether to search with a view of which this share is new ground."""
         return self._in_vain < WIDEN_AFTER or news >= WORTH_A_SEARCH
 
-    def count(self, is_searching: bool, peak: Peak | None) -> None:
-        """A view was looked at, while searching or not."""
-        if not is_searching or (peak is not None and peak.proof >= PROVEN):
+    def count(self, is_searching: bool, peak: Peak | None, is_borne_out: bool) -> None:
+        """A view was looked at, while searching or not; `is_borne_out`: it speaks for what is believed most."""
+        if not is_searching or is_borne_out or (peak is not None and peak.proof >= PROVEN):
             self._in_vain = 0
         elif peak is not None:
             self._in_vain += 1

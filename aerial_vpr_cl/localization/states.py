@@ -58,7 +58,7 @@ class Signs:
     """What one frame leaves behind: all that a change of state depends on."""
 
     sure: bool  # enough of the belief lies close enough together
-    support: bool  # the view speaks for the belief
+    support: bool | None  # whether the view speaks for the belief; None: it told nothing
     misfit: bool | None  # whether the view speaks against the belief; None: it told nothing
     off_map: float  # belief in being beside the map
 
@@ -89,7 +89,10 @@ class StateMachine:
         if signs.misfit is not None:
             self._misfits = self._misfits + 1 if signs.misfit else 0
         fitting = signs.sure and self._misfits == 0
-        self._sure = self._sure + 1 if fitting and (signs.support or self.state == TRACKING) else 0
+        if not fitting or (signs.support is False and self.state != TRACKING):
+            self._sure = 0
+        elif signs.support or self.state == TRACKING:
+            self._sure += 1
         self._unsure = 0 if fitting else self._unsure + 1
         if signs.off_map > (0.3 if self.state == OFF_MAP else 0.5):
             self.state = OFF_MAP

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.localization.belief import Belief
+from aerial_vpr_cl.localization.blind_stretch import BlindStretch
 from aerial_vpr_cl.localization.estimate import (
     BLANK_IMAGE,
     BLIND,
@@ -42,8 +43,10 @@ log = logging.getLogger(__name__)
 
 MAX_RADIUS_M, MAX_RADIUS_CELLS = 150.0, 2.0
 """Largest 95 % radius that is published, with registration and without."""
-UNSURE_LEAK, LOST_LEAK = 0.05, 0.9
+UNSURE_LEAK, LOST_LEAK = 0.05, 0.5
 """Share of the belief that may be anywhere once views stop fitting, and once the track is given up."""
+LEADING = 0.5
+"""Share of the belief from which on a place is more than a guess."""
 REFUTING = 0.95
 """Proof of a registration with another heading that refutes the compass."""
 
@@ -74,6 +77,7 @@ class Tracker:
         self._judge = Judge(grid, settings.network_trust)
         self._course, self._odometry = Course(), OdometryWatch()
         self._novelty = Novelty(settings.attitude_lasting_s)
+        self._blind = BlindStretch()
         self._lasting = LastingErrors(settings.attitude_lasting_s, settings.odometry_lasting_m)
         self._least_m = math.hypot(lattice.step_m / math.sqrt(12.0), settings.map_accuracy_m)
         map_km2 = lattice.n_cells * lattice.step_m**2 / 1e6
@@ -101,6 +105,7 @@ class Tracker:
         self._judge.reset()
         self._course.reset()
         self._novelty.renew()
+        self._blind.reset()
         self._lasting.reset()
         self._alone_m = 0.0
         self._plan.reset()
@@ -140,7 +145,7 @@ class Tracker:
         self._course.add(mode.mean if mode is not None and sure else None, seconds)
         before = self.state
         state = self._states.advance(Signs(sure, findings.supports, findings.misfit, self.belief.off_map))
-        self._react(before, findings)
+        self._react(before, findings, mode)
         if mode is not None and sure and findings.peak is not None:
             self._learn(mode, findings.peak)
         steady = (state == TRACKING and not self._states.misfits) or not self.settings.use_belief
@@ -206,13 +211,14 @@ class Tracker:
             registration = self._register(view, self._plan.windows(view, proposal, self.belief, followed))
             findings = self._judge.registration(registration, self.belief, tracking)
             self._laid = self._laid or self._bears_out(findings)
-            self.belief.update(registration.surfaces, weighing)
+            self._blind.move(weighing.place)
+            self._blind.see(self.belief.update(registration.surfaces, weighing, self._blind.probability))
             self._lasting.see(findings.place_error(view), weighing.shape)
             self._alone_m *= 1.0 - weighing.place if findings.misfit is False else 1.0
         self._novelty.used()
         return findings
 
-    def _react(self, before: str, findings: Findings) -> None:
+    def _react(self, before: str, findings: Findings, mode: Mode | None) -> None:
         """What a change of state, or a search in vain, asks for."""
         state = self.state
         if state == UNSURE and before == TRACKING and self._states.misfits:
@@ -231,7 +237,8 @@ class Tracker:
             log.warning("the views fit, but not with the heading of the compass: it is believed no more")
             self.instruments.heading.widen()
             self._novelty.renew()
-        self._plan.count(searching, findings.peak)
+        borne_out = mode is not None and mode.mass >= LEADING and findings.supports is True
+        self._plan.count(searching, findings.peak, borne_out)
 
     def _learn(self, mode: Mode, peak: Peak) -> None:
         """Correct compass and height by a registration that agrees with the track."""
@@ -247,7 +254,7 @@ class Tracker:
         """Whether a view was laid where the track is; where nothing is remembered, whether it says so itself."""
         if not self.settings.use_belief:
             return findings.peak is not None and findings.peak.proof >= PROVEN
-        return findings.misfit is False and findings.supports
+        return findings.misfit is False and findings.supports is True
 
     def _is_proven(self, view: View | Rejection, step: Step | None) -> bool:
         """Whether geometry has had its say. A network errs the same way frame after frame: alone it proves nothing."""
