@@ -3,7 +3,7 @@
     python benchmarks/tracking.py FOLDER                        the eight held-out missions, all senses
     python benchmarks/tracking.py FOLDER --cases all no_heading kidnapped off_map --seeds 0 1 2 --records RECORDS
     python benchmarks/tracking.py FOLDER --role sequence        the ten missions on which constants may be chosen
-    python benchmarks/tracking.py FOLDER --footprint 280        the same flown lower, so that views show half as much ground
+    python benchmarks/tracking.py FOLDER --footprint 280        flown lower: views show half as much
     python benchmarks/tracking.py --scale 0.2                   the simulated world of config/scenarios/demo.yaml
 
 FOLDER holds the rasters of config/scenarios/naip_nd.yaml. Nothing is learnt: registration alone, unless --store names a
