@@ -30,8 +30,8 @@ STAGES = {
     "channel": "scale_map",
     "search": "scale_map",
     "retrieval": "scale_map",
-    "first_fix": "scale_first_fix",
     "train": "scale_network",
+    "first_fix": "scale_first_fix",
     "query": "scale_network",
     "adapt": "scale_network",
 }

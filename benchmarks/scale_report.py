@@ -36,6 +36,9 @@ ROWS: tuple[tuple[str, str, str], ...] = (
     ("… peak memory (MB)", "search.peak_mb", "{:.0f}"),
     ("first fix, whole map searched: frames", "first_fix.everything.frames", "{}"),
     ("… processor time until then (s)", "first_fix.everything.search_s", "{:.1f}"),
+    ("first fix, its network proposes: frames", "first_fix.network.frames", "{}"),
+    ("… processor time until then (s)", "first_fix.network.search_s", "{:.1f}"),
+    ("… views whose cell was among its 20", "first_fix.named_in_20", "{}"),
     ("first fix, oracle¹ proposes: frames", "first_fix.oracle.frames", "{}"),
     ("… processor time until then (s)", "first_fix.oracle.search_s", "{:.1f}"),
     ("a tracked frame (ms)", "first_fix.everything.tracking_ms", "{:.0f}"),
@@ -63,8 +66,8 @@ INTRODUCTION = """# What grows with the map
 Procedural countries of worlds side by side at 5 m a pixel, cells of 200 m, views of 450 m, EfficientNet-Lite0,
 {machine}, shared with other work, so seconds are processor time of one thread; stages of a column may be of
 several runs. Memory is the
-peak of the stage's own process; its libraries alone take about 120 MB, with PyTorch about 830 MB. Flights are of autumn
-over a summer map, {flights} a size, with erring instruments; *frames* are those until the first position ({never} where
+peak of the stage's own process; its libraries alone take about 120 MB, with PyTorch about 830 MB. Flights are of autumn,
+two in visible light and two in infrared, over a summer map, with erring instruments; *frames* are those until the first position ({never} where
 there was none). –: not measured.
 
 """
@@ -83,13 +86,12 @@ def write_report(folder: Path) -> None:
     records = sorted((json.loads(path.read_text()) for path in folder.glob("tiles*.json")), key=lambda r: r["km2"])
     for record in records:
         _derive(record)
-    flights, never = _flights(records)
     lines = [
         "| | " + " | ".join(f"{record['km2']:,.0f} km²" for record in records) + " | last ÷ first |",
         "|---|" + "--:|" * (len(records) + 1),
         *(line for title, path, form in ROWS if (line := _row(title, path, form, records))),
     ]
-    text = INTRODUCTION.format(machine=records[0]["machine"], flights=flights, never=never)
+    text = INTRODUCTION.format(machine=records[0]["machine"], never=_never(records))
     (folder / "README.md").write_text(text + "\n".join(lines) + "\n" + FOOTNOTE)
     _draw(records, folder / "growth.png")
 
@@ -115,9 +117,9 @@ def _derive(record: Record) -> None:
         record["first_fix"]["wrong"] = sum(found["wrong"] for found in tried)
 
 
-def _flights(records: list[Record]) -> tuple[int, int]:
-    found = next((record["first_fix"] for record in records if "first_fix" in record), None)
-    return (len(found["everything"]["frames"]), found["most_frames"] + 1) if found else (0, 0)
+def _never(records: list[Record]) -> int:
+    """What stands for a first position that did not come."""
+    return next((record["first_fix"]["most_frames"] + 1 for record in records if "first_fix" in record), 0)
 
 
 def _value(record: Record, path: str) -> Any:

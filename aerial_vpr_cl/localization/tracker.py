@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 MAX_RADIUS_M, MAX_RADIUS_CELLS = 150.0, 2.0
 """Largest 95 % radius that is published, with registration and without."""
-UNSURE_LEAK, LOST_LEAK = 0.05, 0.5
+UNSURE_LEAK, LOST_LEAK = 0.02, 0.1
 """Share of the belief that may be anywhere once views stop fitting, and once the track is given up."""
 LEADING = 0.5
 """Share of the belief from which on a place is more than a guess."""
