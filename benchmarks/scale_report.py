@@ -66,9 +66,9 @@ INTRODUCTION = """# What grows with the map
 Procedural countries of worlds side by side at 5 m a pixel, cells of 200 m, views of 450 m, EfficientNet-Lite0,
 {machine}, shared with other work, so seconds are processor time of one thread; stages of a column may be of
 several runs. Memory is the
-peak of the stage's own process; its libraries alone take about 120 MB, with PyTorch about 830 MB. Flights are of autumn,
-two in visible light and two in infrared, over a summer map, with erring instruments; *frames* are those until the first position ({never} where
-there was none). –: not measured.
+peak of the stage's own process; its libraries alone take about 120 MB, with PyTorch about 830 MB. Flights are of autumn
+over a summer map, by turns in visible light and in infrared, with erring instruments; *frames* are those until the
+first position ({never} where there was none). –: not measured.
 
 """
 
