@@ -121,7 +121,7 @@ class Replay:
         self._state = node.create_client(GetState, f"{settings.node}/get_state")
         self._time = node.create_publisher(Clock, "/clock", _OUTPUT_QOS) if settings.clock else None
         self._outputs = {
-            topic: node.create_publisher(_message_class(message_type), topic, _OUTPUT_QOS)
+            topic: node.create_publisher(message_class(message_type), topic, _OUTPUT_QOS)
             for topic, message_type in playback.published().items()
         }
         self._frames = self._outputs[playback.routes[playback.image_topic]]
@@ -250,7 +250,7 @@ class Replay:
             self._writer.write_serialized(topic, message_type, self._now_ns, data)
 
         self._node.create_subscription(
-            _message_class(message_type), f"{self._settings.node}/{name}", receive, _ANSWER_QOS, raw=True
+            message_class(message_type), f"{self._settings.node}/{name}", receive, _ANSWER_QOS, raw=True
         )
 
 
@@ -270,7 +270,8 @@ def result_path(settings: ReplaySettings) -> Path:
     return next(path for path in taken if not path.exists())
 
 
-def _message_class(message_type: str) -> type:
+def message_class(message_type: str) -> type:
+    """The class of a message type such as sensor_msgs/msg/Imu."""
     package, _, name = message_type.split("/")
     try:
         return getattr(importlib.import_module(f"{package}.msg"), name)
