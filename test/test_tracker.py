@@ -209,3 +209,14 @@ def test_a_network_that_is_sure_of_the_wrong_cell_proves_nothing(satellite):
     drone = Drone(satellite, has_heading=False, has_height=False, has_odometry=False)
     answers, _ = follow(tracker, drone, 12)
     assert [answer.reason for answer in answers] == [BLIND] * 12
+
+
+def test_a_drone_is_found_on_a_large_map_whose_network_never_names_its_cell(satellite):
+    elsewhere = np.zeros(tracker_over(satellite).grid.n_classes)
+    elsewhere[-1] = 1.0
+    tracker = tracker_over(
+        satellite, lambda image, known: Proposal(elsewhere, np.zeros(2)), search_km2=0.0, top_cells=1
+    )
+    answers, errors = follow(tracker, Drone(satellite), 12)
+    assert isinstance(answers[-1], Estimate)
+    assert not (errors > 60.0).any()

@@ -20,6 +20,9 @@ PROVEN = 0.5
 """Proof of a single registration that is worth something."""
 WIDEN_AFTER, WIDEN_EVERY = 6, 4
 """Registrations without proof in a row before all headings are tried, and how often then: it takes long."""
+EVERYTHING_AFTER, EVERYTHING_EVERY, EVERYTHING_KM2 = 3, 4, 1500.0
+"""Searches in vain in the network's cells before the whole of a large map is searched, how often then, and on which
+maps: a thousand km² take a few seconds. Never together with all headings."""
 WORTH_A_SEARCH = 0.5
 """Share of new ground in a view that makes another search worth while after many in vain."""
 
@@ -29,7 +32,7 @@ class SearchPlan:
 
     def __init__(self, grid: Grid, map_km2: float, search_km2: float, top_cells: int) -> None:
         self._grid, self._top_cells = grid, top_cells
-        self._whole = map_km2 <= search_km2
+        self._whole, self._bearable = map_km2 <= search_km2, map_km2 <= EVERYTHING_KM2
         self.reset()
 
     def reset(self) -> None:
@@ -40,6 +43,12 @@ class SearchPlan:
     def any_heading(self) -> bool:
         """Whether it is time to try all headings: now and then, when long nothing was found with the compass's."""
         return self._in_vain >= WIDEN_AFTER and (self._in_vain - WIDEN_AFTER) % WIDEN_EVERY == 0
+
+    @property
+    def _everything(self) -> bool:
+        """Whether it is time to look where the network does not: now and then, when its cells held nothing."""
+        beyond = self._in_vain - EVERYTHING_AFTER
+        return self._bearable and beyond >= 0 and beyond % EVERYTHING_EVERY == 0
 
     def is_worth_while(self, news: float) -> bool:
         """Whether to search with a view of which this share is new ground."""
@@ -58,7 +67,7 @@ class SearchPlan:
         windows = likely_windows(belief, SEARCH_SHARE, margin_m, SEARCH_CELLS)
         if windows is not None and is_followed:
             return windows
-        if self._whole or proposal is None:
+        if self._whole or proposal is None or (self._everything and not self.any_heading):
             return None
         best = np.argsort(-np.asarray(proposal.probabilities, float), kind="stable")[: self._top_cells]
         reach = 1.5 * self._grid.cell_side_m

@@ -34,7 +34,7 @@ class TrackerSettings:
         0.5, "share of views of which the network is thought to know anything", low=0.0, high=1.0
     )
     top_cells: int = setting(20, "cells of the network that are looked at when the whole map is too large", low=1)
-    search_km2: float = setting(25.0, "largest map that is searched whole when the drone is lost, in km²", low=0.0)
+    search_km2: float = setting(25.0, "largest map that is searched whole whenever the drone is lost, in km²", low=0.0)
     lattice_m: float = setting(0.0, "side of a cell of the belief in metres; 0: 10 to 25 by the map's size", low=0.0)
     odometry_noise: float = setting(0.05, "error of odometry (σ) as a share of the way", low=0.0, high=1.0)
     odometry_lasting_m: float = setting(100.0, "how far an error of odometry keeps its sign, in metres", low=0.0)
