@@ -61,23 +61,26 @@ class Signs:
     support: bool | None  # whether the view speaks for the belief; None: it told nothing
     misfit: bool | None  # whether the view speaks against the belief; None: it told nothing
     off_map: float  # belief in being beside the map
+    weight: float = (
+        1.0  # of the view as a confirmation: less if it overlaps the one before and proves nothing by itself
+    )
 
 
 @dataclass
 class StateMachine:
     """The state and the counts behind it."""
 
-    confirmations: int = 2  # sure frames in a row before a position is given
+    confirmations: int = 2  # sure frames in a row before a position is given, each by its weight
     surprises: int = 2  # misfits in a row before it is withheld
     lost_after: int = 4  # misfits, or unsure frames, in a row before the track is given up
     state: str = SEARCHING
-    _sure: int = 0
+    _sure: float = 0.0
     _misfits: int = 0
     _unsure: int = 0
 
     def reset(self, state: str = SEARCHING) -> None:
         """Begin anew."""
-        self.state, self._sure, self._misfits, self._unsure = state, 0, 0, 0
+        self.state, self._sure, self._misfits, self._unsure = state, 0.0, 0, 0
 
     @property
     def misfits(self) -> int:
@@ -90,9 +93,10 @@ class StateMachine:
             self._misfits = self._misfits + 1 if signs.misfit else 0
         fitting = signs.sure and self._misfits == 0
         if not fitting or (signs.support is False and self.state != TRACKING):
-            self._sure = 0
+            self._sure = 0.0
         elif signs.support or self.state == TRACKING:
-            self._sure += 1
+            # Where it was a moment ago, a drone need not prove itself anew.
+            self._sure += 1.0 if self.state in (TRACKING, UNSURE) else signs.weight
         self._unsure = 0 if fitting else self._unsure + 1
         if signs.off_map > (0.3 if self.state == OFF_MAP else 0.5):
             self.state = OFF_MAP

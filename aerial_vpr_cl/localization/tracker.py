@@ -43,8 +43,10 @@ log = logging.getLogger(__name__)
 
 MAX_RADIUS_M, MAX_RADIUS_CELLS = 150.0, 2.0
 """Largest 95 % radius that is published, with registration and without."""
-UNSURE_LEAK, LOST_LEAK = 0.02, 0.1
+UNSURE_LEAK, LOST_LEAK = 0.004, 0.02
 """Share of the belief that may be anywhere once views stop fitting, and once the track is given up."""
+CONVINCING = 0.8
+"""Proof of a single registration that makes it a confirmation of its own."""
 LEADING = 0.5
 """Share of the belief from which on a place is more than a guess."""
 REFUTING = 0.95
@@ -100,6 +102,7 @@ class Tracker:
     def relocalize(self) -> None:
         """Forget the position and search for it; what was learnt of the instruments stays."""
         self._laid = False  # whether a view was laid on the map where the track is
+        self._news = 1.0  # share of new ground in the last view
         self.belief.forget()
         self._states.reset()
         self._judge.reset()
@@ -144,7 +147,8 @@ class Tracker:
         sure = sure and radius_of(covariance) <= self._max_radius_m(view)
         self._course.add(mode.mean if mode is not None and sure else None, seconds)
         before = self.state
-        state = self._states.advance(Signs(sure, findings.supports, findings.misfit, self.belief.off_map))
+        signs = Signs(sure, findings.supports, findings.misfit, self.belief.off_map, self._weight_of(findings.peak))
+        state = self._states.advance(signs)
         self._react(before, findings, mode)
         if mode is not None and sure and findings.peak is not None:
             self._learn(mode, findings.peak)
@@ -196,6 +200,7 @@ class Tracker:
     def _look(self, image: Image, view: View, known: Situation) -> Findings:
         """Ask network and map, and update the belief with what of it is new."""
         weighing = self._novelty.weighing(view.footprint_m)
+        self._news = weighing.place
         if self._images.repeated and not self._novelty.complete:
             return Findings()
         if not self._plan.is_worth_while(weighing.place):
@@ -228,7 +233,6 @@ class Tracker:
             self.belief.leak(LOST_LEAK)
             self._lasting.reset()
             self._judge.reset()
-            self._novelty.renew()
             self.instruments.reset()  # what was learnt of them may be what is wrong
             self._laid = False
         searching = state in (SEARCHING, LOST, OFF_MAP)
@@ -249,6 +253,13 @@ class Tracker:
                 float(np.log(peak.scale_correction)),
                 peak.scale_sigma,
             )
+
+    def _weight_of(self, peak: Peak | None) -> float:
+        """What a view counts for as a confirmation. One that proves nothing by itself may look like another place, and
+        so will the next one that shows the same ground."""
+        if self._register is None or (peak is not None and peak.proof >= CONVINCING):
+            return 1.0
+        return min(1.0, 2.0 * self._news)
 
     def _bears_out(self, findings: Findings) -> bool:
         """Whether a view was laid where the track is; where nothing is remembered, whether it says so itself."""

@@ -23,7 +23,13 @@ class TrackerSettings:
         "largest 95 % radius that is published, in metres; 0: 150 m, or two cells where there is no registration",
         low=0.0,
     )
-    confirmations: int = setting(2, "frames in a row that must agree before the first position", low=1, high=100)
+    confirmations: int = setting(
+        2,
+        "frames in a row that must agree before the first position; those that "
+        "show the same ground and prove nothing by themselves count less",
+        low=1,
+        high=100,
+    )
     surprises: int = setting(
         1, "frames in a row that do not fit before positions are withheld and all is searched", low=1, high=100
     )
@@ -34,7 +40,7 @@ class TrackerSettings:
         0.5, "share of views of which the network is thought to know anything", low=0.0, high=1.0
     )
     top_cells: int = setting(20, "cells of the network that are looked at when the whole map is too large", low=1)
-    search_km2: float = setting(25.0, "largest map that is searched whole whenever the drone is lost, in km²", low=0.0)
+    search_km2: float = setting(100.0, "largest map that is searched whole whenever the drone is lost, in km²", low=0.0)
     lattice_m: float = setting(0.0, "side of a cell of the belief in metres; 0: 10 to 25 by the map's size", low=0.0)
     odometry_noise: float = setting(0.05, "error of odometry (σ) as a share of the way", low=0.0, high=1.0)
     odometry_lasting_m: float = setting(100.0, "how far an error of odometry keeps its sign, in metres", low=0.0)
