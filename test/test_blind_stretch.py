@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from belief_support import lattice_of, peak_at
 from hypothesis import given
 from hypothesis import strategies as st
 from registration_support import painted_map
-from test_belief import lattice_of, peak_at
 from tracker_support import Drone, tracker_over
 
 from aerial_vpr_cl.localization.belief import Belief
