@@ -45,6 +45,8 @@ MAX_RADIUS_M, MAX_RADIUS_CELLS = 150.0, 2.0
 """Largest 95 % radius that is published, with registration and without."""
 UNSURE_LEAK, LOST_LEAK = 0.004, 0.02
 """Share of the belief that may be anywhere once views stop fitting, and once the track is given up."""
+OPERATOR_LEAK = 0.05
+"""Share of what an operator says of the position that may be a mistake."""
 CONVINCING = 0.8
 """Proof of a single registration that makes it a confirmation of its own."""
 LEADING = 0.5
@@ -117,7 +119,7 @@ class Tracker:
         """Begin where an operator says, (2,) in the grid's metres with its (2, 2) covariance; the views decide then."""
         self.relocalize()
         self.belief.place(position, covariance)
-        self.belief.leak(UNSURE_LEAK)
+        self.belief.leak(OPERATOR_LEAK)
         self._states.reset(UNSURE)
 
     def step(
