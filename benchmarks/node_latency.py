@@ -1,6 +1,6 @@
 """How long a pilot waits: from an image sent over DDS to the position heard, while the node searches and tracks.
 
-    python benchmarks/node_latency.py [--frames 60] [--rounds 6] [--results benchmarks/results/node_latency.md]
+    python benchmarks/node_latency.py [--frames 30] [--rounds 6] [--results benchmarks/results/node_latency.md]
 
 A simulated autumn flight over a summer map of 17 km², camera of 640 × 480 pixels, JPEG, played over DDS to the real
 node in a process of its own, instruments and all: each frame after the answer to the one before. After every round the
