@@ -20,6 +20,12 @@ SHADES = 4
 KERNEL_PX = (3, 5)
 BORDERS = 4
 """Most borders between fields that are laid over a view."""
+BANDS = 2
+"""Most bands along the borders of surfaces, as water leaves them that rose or fell."""
+BAND_REACH = 1 / 16
+"""Widest of them, as a share of the view's side."""
+SHARP = 0.0025
+"""Blur below this, as a share of the view's side, changes nothing."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,9 @@ class Augmentation:
     crop_aspect: tuple[float, float] = (3 / 4, 4 / 3)
     turn_sigma_deg: float = 0.0  # of a small turn about the middle, as an unsure heading makes it
     zoom_sigma: float = 0.0  # of the logarithm of a small change of scale
+    bands: float = 0.0  # probability of each band along borders of surfaces: shores and field edges that moved
+    softness: float = 0.0  # largest blur, as a share of the view's side: cameras are softer than maps
+    noise: float = 0.0  # largest deviation of a sensor's noise, in grey levels
     mixing: float = 0.0  # largest share of a random mixture of all channels in each
     signed: float = 0.0  # probability that channels are differences of each other as well as sums
     texture: float = 0.0  # largest weight of random neighbours beside the pixel itself (random convolution)
@@ -47,7 +56,8 @@ class Augmentation:
     def changes_look(self) -> bool:
         """Whether more than the crop is random."""
         looks = (self.mixing, self.signed, self.texture, self.colour, self.grey, self.tone, self.fold, self.patchwork)
-        return any((*looks, self.invert, self.shading, self.contrast, self.brightness))
+        camera = (self.softness, self.noise, self.shading, self.contrast, self.brightness)
+        return any((*looks, *camera, self.bands, self.invert))
 
     def uncropped(self) -> Augmentation:
         """The same of whole images."""
@@ -57,6 +67,9 @@ class Augmentation:
 PAPER = Augmentation()
 PHOTOMETRIC = Augmentation(brightness=0.2, contrast=0.5, colour=0.3, grey=0.3)
 STYLE = Augmentation(
+    bands=0.3,
+    softness=0.01,
+    noise=3.0,
     mixing=1.0,
     signed=0.5,
     texture=1.5,
@@ -87,7 +100,7 @@ def augment(image: Image, size_px: int, rng: np.random.Generator, how: Augmentat
 def change_look(view: Image, rng: np.random.Generator, how: Augmentation) -> Image:
     """The same ground in another season, light or sensor. What comes after the channels treats grey ones alike."""
     channels = random_channels(rng, how)
-    values = view.astype(np.float32)
+    values = through_camera(move_borders(view.astype(np.float32), rng, how.bands), rng, how)
     if how.mixing or how.colour or how.grey:
         values = np.asarray(cv2.transform(values, channels), np.float32)
     if how.signed:
@@ -105,6 +118,35 @@ def change_look(view: Image, rng: np.random.Generator, how: Augmentation) -> Ima
     values = shade((values - mean) * factor + middle, rng, how.shading)
     values += 255.0 * rng.uniform(-how.brightness, how.brightness)
     return np.clip(values, 0.0, 255.0).astype(np.uint8)
+
+
+def move_borders(values: Pixels, rng: np.random.Generator, share: float) -> Pixels:
+    """Bands along the borders of surfaces in a tone of their own: a lake that fell, a field ploughed further."""
+    for _ in range(BANDS):
+        if not share or rng.random() >= share:
+            continue
+        side = max(values.shape[:2])
+        tone = cv2.transform(values, rng.normal(size=(1, 3)).astype(np.float32))
+        tone = cv2.GaussianBlur(tone, (0, 0), side * rng.uniform(1 / 128, 3 / 128))
+        surface = (tone > np.quantile(tone[::4, ::4], rng.uniform(0.1, 0.9))).astype(np.uint8)
+        inside = cv2.distanceTransform(surface, cv2.DIST_L2, 3)
+        reach = side * rng.uniform(1 / 128, BAND_REACH)
+        band = cv2.GaussianBlur(((inside > 0) & (inside <= reach)).astype(np.float32), (0, 0), side / 180)
+        strength = (band * np.float32(rng.uniform(0.4, 1.0)))[:, :, None]
+        texture = np.float32(rng.uniform(0.0, 0.6)) * (values - values.mean(axis=(0, 1)))
+        values = values + strength * (rng.uniform(0, 255, 3).astype(np.float32) + texture - values)
+    return np.asarray(values, np.float32)
+
+
+def through_camera(values: Pixels, rng: np.random.Generator, how: Augmentation) -> Pixels:
+    """As soft and noisy as a camera in flight shows it; as often as not hardly softer than the map."""
+    if how.softness:
+        blur = rng.uniform(-0.5 * how.softness, how.softness)
+        if blur > SHARP:
+            values = np.asarray(cv2.GaussianBlur(values, (0, 0), blur * max(values.shape[:2])), np.float32)
+    if how.noise:
+        values = values + rng.standard_normal(values.shape, np.float32) * np.float32(rng.uniform(0, how.noise))
+    return values
 
 
 def random_channels(rng: np.random.Generator, how: Augmentation) -> Pixels:

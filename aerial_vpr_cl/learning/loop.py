@@ -20,6 +20,7 @@ from aerial_vpr_cl.learning.adapt_settings import LearnSettings
 from aerial_vpr_cl.learning.batches import (
     CURRENT,
     EXEMPLAR,
+    REPLAY,
     BatchSizes,
     Key,
     PlannedBatch,
@@ -71,7 +72,16 @@ def learn(
     exemplars = memories.exemplars if method.uses_exemplars else None
     replay = memories.replay if method.strategy is not None else ()
     plan = _plan(grid, current, exemplars, replay, settings)
-    draw = ViewMaker(network.input_size, current, exemplars, memories.satellite, replay, recipe, settings.seed)
+    draw = ViewMaker(
+        network.input_size,
+        current,
+        exemplars,
+        memories.satellite,
+        replay,
+        recipe,
+        settings.seed,
+        turn_frames=method.turns_frames,
+    )
     rates = settings.tail_rate or recipe.mission_tail_rate, settings.head_rate or recipe.mission_head_rate
     method.begin_learning(network, current, replay, rates[0])
     optimisers = Optimisers(network, *rates, patience=settings.plateau_cycles)
@@ -149,6 +159,8 @@ class ViewMaker:
         replay: Sequence[Observation],
         recipe: Recipe,
         seed: int,
+        *,
+        turn_frames: bool = False,
     ) -> None:
         self.size_px = size_px
         self.current = current
@@ -157,6 +169,7 @@ class ViewMaker:
         self.replay = replay
         self.recipe = recipe
         self.seed = seed
+        self._turned = () if recipe.view.is_north_up else (EXEMPLAR, *((CURRENT, REPLAY) if turn_frames else ()))
         # Other settings and another way of drawing give other pixels, which must not be taken for these.
         code = sha256_of(Path(augmentation.__file__))
         self._how_drawn = digest_of((size_px, recipe.mission_augmentation, recipe.view, code)).hex()
@@ -175,7 +188,8 @@ class ViewMaker:
     def picture(self, key: Key) -> Picture:
         """The view of a key for the trunk; its name holds all that its pixels follow from."""
         source, index, _ = key
-        name = ("view", self._how_drawn, self._contents[source][index], self.identity(key))
+        turned = ("turned",) if source in self._turned and source != EXEMPLAR else ()
+        name = ("view", self._how_drawn, self._contents[source][index], self.identity(key), *turned)
         return Picture(name, lambda: self.render(key))
 
     def render(self, key: Key) -> NDArray[np.uint8]:
@@ -188,7 +202,7 @@ class ViewMaker:
             image = self.exemplars.read(np.array([index]), round(1.25 * self.size_px), self.satellite)[0]
         else:
             image = decode_compressed((self.current if source == CURRENT else self.replay)[index].image)
-        turn = source == EXEMPLAR and not self.recipe.view.is_north_up
+        turn = source in self._turned
         return augmentation.augment(image, self.size_px, rng, self.recipe.mission_augmentation, turn=turn)
 
     def label(self, source: int, index: int) -> int:

@@ -69,6 +69,13 @@ class AnchoredOptions(HybridOptions):
 
 
 @dataclass(frozen=True)
+class TurnedOptions(AnchoredOptions):
+    """Of anchored replay of turned frames: they have much to learn, so nothing is drawn back."""
+
+    anchor: float = setting(0.0, "share of the weights before a mission in those after it", low=0.0, high=1.0)
+
+
+@dataclass(frozen=True)
 class LwfOptions(MethodOptions):
     """Of DIL-LwF."""
 
@@ -117,6 +124,7 @@ OPTIONS: dict[str, type[MethodOptions]] = {
     "icarl": IcarlOptions,
     "udil": UdilOptions,
     "anchored": AnchoredOptions,
+    "turned": TurnedOptions,
     **dict.fromkeys(STRATEGIES, MemoryOptions),
     **dict.fromkeys(("dbs", "global_dbs", "round_robin_dbs"), DiversityOptions),
     **dict.fromkeys(("dbs_hybrid", "lbs_hybrid"), HybridOptions),

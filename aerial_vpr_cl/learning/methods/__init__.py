@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aerial_vpr_cl.learning.method_options import parse_method
-from aerial_vpr_cl.learning.methods.anchored import AnchoredReplay
+from aerial_vpr_cl.learning.methods.anchored import AnchoredReplay, TurnedReplay
 from aerial_vpr_cl.learning.methods.base import Method
 from aerial_vpr_cl.learning.methods.derpp import DarkExperienceReplay
 from aerial_vpr_cl.learning.methods.fine_tuning import FineTuning, FineTuningWithExemplars
@@ -21,6 +21,7 @@ METHODS: dict[str, type[Method]] = {
     "icarl": IncrementalClassifier,
     "udil": UnifiedDomainIncremental,
     "anchored": AnchoredReplay,
+    "turned": TurnedReplay,
 }
 """Methods with losses or memories of their own. Beside them the name of any selection strategy is a method."""
 

@@ -50,3 +50,14 @@ class AnchoredReplay(Method):
     def end_learning(self, network: Network) -> None:
         for (mean, now), before in zip(self._mean.pairs, self._before):
             now.copy_(mean.lerp(before, self.options.anchor))
+
+
+class TurnedReplay(AnchoredReplay):
+    """Anchored replay of frames as seen that shows every frame at all four quarter turns: headings are chance.
+
+    What was flown northwards is then known southwards, too. Frames are turned before they are squeezed to a square,
+    which is exact for square ones.
+    """
+
+    name = "turned"
+    turns_frames = True

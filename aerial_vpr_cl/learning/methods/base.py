@@ -46,6 +46,7 @@ class Method:
     strategy: str | None = None  # name of the memory's selection strategy; None keeps no replay buffer
     stores_logits = False  # observations carry the own head's s·cos of when they entered the buffer
     stores_features = False
+    turns_frames = False  # frames as seen are shown turned, as satellite exemplars are; north up nothing is
     refreshes_stored = False  # logits and features of what stays in the buffer become those of the newest network
 
     def __init__(self, options: MethodOptions) -> None:
