@@ -22,8 +22,10 @@ from aerial_vpr_cl.learning.augmentation import (
     convolve,
     fold_tones,
     lay_fields,
+    move_borders,
     random_crop,
     shade,
+    through_camera,
 )
 from aerial_vpr_cl.learning.base_training import build_network
 from aerial_vpr_cl.learning.base_training_settings import BaseTrainingSettings
@@ -100,6 +102,27 @@ def test_new_fields_have_straight_borders_and_one_brightness_each(seed):
 
 
 @given(seeds)
+def test_bands_lie_along_borders_and_leave_the_rest_of_the_ground(seed):
+    lake = np.full((128, 128, 3), 60.0, np.float32)
+    lake[:, 64:] = 180.0
+    moved = move_borders(lake, np.random.default_rng(seed), 1.0)
+    changed = np.abs(moved - lake).max(axis=(0, 2)) > 1.0
+    assert not changed[:40].any() and not changed[-40:].any()  # two bands of 8 pixels and their soft edges
+    assert np.array_equal(move_borders(lake, np.random.default_rng(seed), 0.0), lake)
+
+
+@given(seeds)
+def test_a_camera_softens_edges_adds_noise_and_moves_nothing(seed):
+    edge = np.full((64, 64, 3), 60.0, np.float32)
+    edge[:, 32:] = 180.0
+    soft = through_camera(edge, np.random.default_rng(seed), Augmentation(softness=0.02))
+    assert np.abs(np.diff(soft[:, :, 0], axis=1)).max() <= 120.0 + 1e-3
+    np.testing.assert_allclose(soft + soft[:, ::-1], 240.0, atol=1e-2)  # the edge is still in the middle
+    noisy = through_camera(edge, np.random.default_rng(seed), Augmentation(noise=3.0))
+    assert (noisy - edge).std() < 3.1 and noisy.dtype == np.float32
+
+
+@given(seeds)
 def test_differences_of_channels_come_out_as_bright_as_the_view(seed):
     values = np.random.default_rng(seed).normal(-900.0, 300.0, (40, 40, 3)).astype(np.float32)
     found = as_bright_as(IMAGE, values)
@@ -141,7 +164,7 @@ def test_the_ground_stays_where_it_is_under_every_look():
     ground = cv2.GaussianBlur(np.random.default_rng(5).normal(size=(64, 64)), (0, 0), 4)
     ground = np.repeat(cv2.normalize(ground, None, 60, 190, cv2.NORM_MINMAX)[:, :, None], 3, axis=2).astype(np.uint8)
     edges = np.abs(cv2.Laplacian(ground[:, :, 0], cv2.CV_32F, ksize=5))
-    gentle = replace(STYLE, brightness=0.0, signed=0.0, fold=0.0, patchwork=0.0, texture=0.7)
+    gentle = replace(STYLE, bands=0.0, brightness=0.0, signed=0.0, fold=0.0, patchwork=0.0, texture=0.7)
     alike = []
     for seed in range(40):
         view = change_look(ground, np.random.default_rng(seed), gentle)

@@ -16,8 +16,12 @@ from aerial_vpr_cl.benchmark.side_by_side import compare
 from aerial_vpr_cl.benchmark.work_folder import WorkFolder
 from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.evaluation.metrics import summarize_run
+from aerial_vpr_cl.geo.view_kind import ViewKind
 from aerial_vpr_cl.images import decode_compressed
+from aerial_vpr_cl.learning.augmentation import Augmentation
+from aerial_vpr_cl.learning.batches import CURRENT
 from aerial_vpr_cl.learning.loop import ViewMaker
+from aerial_vpr_cl.learning.methods import method_of
 from aerial_vpr_cl.learning.recipes import EMBEDDED_RECIPE
 from aerial_vpr_cl.learning.trunk_outputs import BATCH, TrunkOutputs, whole_image
 from aerial_vpr_cl.localization.estimate import Estimate
@@ -130,7 +134,8 @@ def test_a_record_says_what_drones_would_have_been_told(course, trunk):
 def test_a_record_says_how_often_registration_would_have_been_sent_to_the_right_cell(course, trunk):
     trajectory, _, buffer = fly_course(course, Run("ft", "forward", 0, 0), course.sequence[:1], trunk)
     answers = trajectory.answers[0]
-    proposed = record_of(trajectory, course, buffer, threshold_m=300.0, digest="")["proposed"]["base"]["held_out"]
+    record = record_of(trajectory, course, buffer, threshold_m=300.0, digest="")
+    proposed = record["proposed"]["base"]["held_out"]
     named = [
         first == observation.label
         for mission in course.held_out
@@ -138,6 +143,9 @@ def test_a_record_says_how_often_registration_would_have_been_sent_to_the_right_
     ]
     assert proposed["1"] == pytest.approx(np.mean(named))
     assert proposed["1"] <= proposed["5"] <= proposed["20"] <= 1.0
+    of_each = [record["proposed_of"]["base"][mission.name]["1"] for mission in course.held_out]
+    counts = [len(mission.test) for mission in course.held_out]
+    assert proposed["1"] == pytest.approx(np.average(of_each, weights=counts))
 
 
 def test_a_bag_is_gone_through_at_most_twice(work, course, monkeypatch):
@@ -269,6 +277,25 @@ def test_views_of_another_recipe_or_another_image_are_not_taken_for_these(course
         )
     }
     assert len(names) == 4
+
+
+def test_frames_are_turned_where_a_method_asks_for_it_unless_north_is_up(course):
+    train = course.sequence[0].train
+    still = replace(EMBEDDED_RECIPE, mission_augmentation=Augmentation((1.0, 1.0), (1.0, 1.0)))
+    north_up = replace(still, view=ViewKind("north_up", 0.0, 0.0))
+
+    def shown(recipe, turn_frames):
+        draw = ViewMaker(64, train, None, None, (), recipe, seed=5, turn_frames=turn_frames)
+        return [draw.picture((CURRENT, 0, view)) for view in range(8)]
+
+    plain, turned = shown(still, False), shown(still, True)
+    whole = plain[0].render()
+    assert all(np.array_equal(picture.render(), whole) for picture in plain)
+    quarters = {picture.render().tobytes() for picture in turned}
+    assert quarters <= {np.rot90(whole, k).tobytes() for k in range(4)} and len(quarters) > 1
+    assert not {picture.name for picture in plain} & {picture.name for picture in turned}
+    assert all(np.array_equal(picture.render(), whole) for picture in shown(north_up, True))
+    assert method_of("turned").turns_frames and not method_of("dbs_hybrid").turns_frames
 
 
 def test_a_view_follows_from_the_image_and_the_mission_being_learnt_not_from_its_place(course):

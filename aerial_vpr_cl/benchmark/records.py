@@ -72,6 +72,10 @@ def record_of(
             moment: {"sequence": _proposed(answers, names), "held_out": _proposed(answers, held_out)}
             for moment, answers in (("base", trajectory.answers[0]), ("final", final))
         },
+        "proposed_of": {
+            moment: {name: _proposed(answers, (name,)) for name in (*names, *held_out)}
+            for moment, answers in (("base", trajectory.answers[0]), ("final", final))
+        },
         "base": _by_frame(trajectory.answers[0]),
         "final": _by_frame(final),
         "buffer": {
