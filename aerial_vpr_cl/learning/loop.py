@@ -68,7 +68,7 @@ def learn(
     progress: Progress = silent,
 ) -> LearnReport:
     """Adapt tail and heads in place to the current observations, with the method's losses (paper, section 4.3)."""
-    grid, recipe = network.grid, method.recipe(recipe)
+    grid = network.grid
     exemplars = memories.exemplars if method.uses_exemplars else None
     replay = memories.replay if method.strategy is not None else ()
     plan = _plan(grid, current, exemplars, replay, settings)

@@ -73,7 +73,6 @@ class TurnedOptions(AnchoredOptions):
     """Of anchored replay of turned frames: they have much to learn, so nothing is drawn back."""
 
     anchor: float = setting(0.0, "share of the weights before a mission in those after it", low=0.0, high=1.0)
-    style: bool = setting(False, "change the looks of frames and exemplars as strongly as north up")
 
 
 @dataclass(frozen=True)

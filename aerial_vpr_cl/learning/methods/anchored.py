@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from aerial_vpr_cl.learning.augmentation import STYLE
-from aerial_vpr_cl.learning.method_options import AnchoredOptions, TurnedOptions
+from aerial_vpr_cl.learning.method_options import AnchoredOptions
 from aerial_vpr_cl.learning.methods.base import Batch, Method
 from aerial_vpr_cl.learning.methods.derpp import logit_distance
-from aerial_vpr_cl.learning.recipes import Recipe
 from aerial_vpr_cl.learning.weight_mean import WeightMean
 from aerial_vpr_cl.memory.buffer import Observation
 from aerial_vpr_cl.model.network import Network
@@ -64,12 +61,3 @@ class TurnedReplay(AnchoredReplay):
 
     name = "turned"
     turns_frames = True
-    options: TurnedOptions
-
-    def recipe(self, recipe: Recipe) -> Recipe:
-        if not self.options.style or recipe.view.is_north_up:
-            return recipe
-        crop = recipe.mission_augmentation
-        return replace(
-            recipe, mission_augmentation=replace(STYLE, crop_area=crop.crop_area, crop_aspect=crop.crop_aspect)
-        )

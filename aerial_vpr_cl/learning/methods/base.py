@@ -10,7 +10,6 @@ from torch import Tensor
 
 from aerial_vpr_cl.learning.batches import CURRENT, EXEMPLAR, REPLAY
 from aerial_vpr_cl.learning.method_options import MethodOptions
-from aerial_vpr_cl.learning.recipes import Recipe
 from aerial_vpr_cl.memory.buffer import Observation
 from aerial_vpr_cl.model.network import Network
 
@@ -52,10 +51,6 @@ class Method:
 
     def __init__(self, options: MethodOptions) -> None:
         self.options = options
-
-    def recipe(self, recipe: Recipe) -> Recipe:
-        """The backbone's recipe as this method wants it."""
-        return recipe
 
     def begin_mission(self, network: Network, step: MissionStep) -> None:
         """Called once before a mission is learnt: the place for a frozen copy of the network as it was."""
