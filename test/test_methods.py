@@ -103,8 +103,8 @@ def test_lwf_distils_the_groups_before_the_active_one(network, changed):
     assert float(method.loss(changed, batch)) == pytest.approx(expected, rel=1e-5)
 
 
-def test_auto_is_the_papers_method_for_frames_as_seen_and_an_anchored_one_north_up():
-    assert chosen_method("auto", north_up=False) == "dbs_hybrid"
+def test_auto_turns_frames_as_seen_and_is_anchored_north_up():
+    assert chosen_method("auto", north_up=False) == "turned"
     assert chosen_method("auto", north_up=True) == "anchored"
     assert chosen_method("derpp+logit_weight=0.3", north_up=True) == "derpp+logit_weight=0.3"
     with pytest.raises(SettingsError, match="auto"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aerial_vpr_cl.learning.method_options import AUTO, NORTH_UP_METHOD, PAPER_METHOD, check_method
+from aerial_vpr_cl.learning.method_options import AS_SEEN_METHOD, AUTO, NORTH_UP_METHOD, check_method
 from aerial_vpr_cl.settings import DEVICE_PATTERN, setting
 
 
@@ -33,7 +33,7 @@ class MissionSettings(LearnSettings):
     method: str = setting(
         AUTO,
         "continual-learning method or selection strategy; its options may follow: dbs_hybrid+trim_ratio=0.1; "
-        f"{AUTO}: {NORTH_UP_METHOD} for north-up views, {PAPER_METHOD} for frames as seen",
+        f"{AUTO}: {NORTH_UP_METHOD} for north-up views, {AS_SEEN_METHOD} for frames as seen",
         check=check_method,
     )
     budget: int = setting(200, "observations the replay buffer keeps per group (B)", low=0)
