@@ -69,7 +69,12 @@ def train(kind: str, folder: Path, store: Path, steps: int, seed: int) -> int | 
     if GenerationStore.create(store).numbers():
         return None
     settings = BaseTrainingSettings(
-        backbone="tf_efficientnet_lite0", max_steps=steps, good_recall=2.0, patience=1000, seed=seed
+        backbone="tf_efficientnet_lite0",
+        max_steps=steps,
+        good_recall=2.0,
+        patience=1000,
+        plateau_cycles=3 if kind == "north_up" else 1,  # as config/benchmarks has them
+        seed=seed,
     )
     start = time.monotonic()
     train_base(store, settings, ProgressBar())
