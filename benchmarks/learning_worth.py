@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,6 +27,7 @@ from aerial_vpr_cl.localization.registration import register
 from aerial_vpr_cl.localization.view import View, ViewSettings, make_view
 from aerial_vpr_cl.mission.mission import read_flight
 
+MAP_PX = 128
 NEAR_M, NETWORK_NEAR_M, PROVEN = 50.0, 300.0, 0.99
 PARTS = ("weakest quarter", "second", "third", "strongest quarter")
 
@@ -34,21 +36,19 @@ PARTS = ("weakest quarter", "second", "third", "strongest quarter")
 class Laid:
     """One frame: how much its ground has to hold on to, where registration puts it, and where the network does."""
 
-    structure: float  # score that ground exactly like the view would have, in standard deviations of chance
+    structure: float  # mean gradient of the map beneath it, in grey levels a pixel
     error_m: float
     proof: float
     before_m: float  # error of the network before the first mission, and after the last
     after_m: float
 
 
-def chosen(records: Path, method: str) -> Record:
-    """The first seed of a method in forward order."""
-    runs = {
-        run: record for run, record in read_records(records).items() if (run.method, run.order) == (method, "forward")
-    }
-    if not runs:
-        raise SystemExit(f"{records}: has no record of {method} in forward order")
-    return runs[min(runs, key=lambda run: run.seed)]
+def chosen(records: Path, method: str, seed: int) -> Record:
+    """The record of a method in forward order."""
+    for run, record in read_records(records).items():
+        if (run.method, run.order, run.seed) == (method, "forward", seed):
+            return record
+    raise SystemExit(f"{records}: has no record of {method} in forward order with seed {seed}")
 
 
 def proposals(record: Record) -> Iterator[str]:
@@ -81,7 +81,14 @@ def laid(work: Path, folder: MapFolder, channel: MapOrientation, record: Record,
             peak = register(view, channel).peak if isinstance(view, View) else None
             if peak is not None:
                 error_m = float(np.hypot(*(peak.position - frame.position)))
-                yield Laid(peak.z_max, error_m, peak.proof, errors[0][row], errors[1][row])
+                yield Laid(structure_at(folder, frame.position), error_m, peak.proof, errors[0][row], errors[1][row])
+
+
+def structure_at(folder: MapFolder, position: NDArray[np.float64]) -> float:
+    """How much the map has to hold on to beneath a view: open water and bare fields have little."""
+    images, _ = folder.satellite.read_patches(position[None], 0.0, folder.settings.footprint_m, MAP_PX)
+    grey = cv2.GaussianBlur(images[0].mean(axis=2, dtype=np.float32), (0, 0), 1.0)
+    return float(np.hypot(*np.gradient(grey)).mean())
 
 
 def by_structure(frames: list[Laid]) -> Iterator[str]:
@@ -118,9 +125,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("work", type=Path)
     parser.add_argument("--method", default="anchored")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--every", type=int, default=4, help="lay every so many frames on the map")
     args = parser.parse_args()
-    record = chosen(args.work / "results", args.method)
+    record = chosen(args.work / "results", args.method, args.seed)
     folder = open_map(args.work / "store")
     frames = list(laid(args.work, folder, make_orientation([folder.satellite]), record, args.every))
     print("## Proposals: the own cell among the first 1 / 5 / 20\n")
