@@ -16,14 +16,17 @@ def maps(batch=2, dim=6, side=4, seed=0):
     return torch.randn(batch, dim, side, side, generator=torch.Generator().manual_seed(seed))
 
 
-def slow_gem(x):
+def slow_mean(x):
     """The generalised mean written out, one number after the other."""
     pooled = []
     for feature in x:
         patches = [max(float(value), 1e-6) for value in feature.flatten()]
         pooled.append((sum(value**3 for value in patches) / len(patches)) ** (1 / 3))
-    length = math.sqrt(sum(value**2 for value in pooled))
-    return np.array([value / length for value in pooled])
+    return np.array(pooled)
+
+
+def unit(x):
+    return x / math.sqrt(sum(float(value) ** 2 for value in x))
 
 
 def slow_sinkhorn(scores, dustbin, iterations):
@@ -65,7 +68,7 @@ def slow_salad(module, x):
 
 
 def test_gem_equals_the_mean_written_out():
-    expected = np.stack([slow_gem(x) for x in maps()])
+    expected = np.stack([unit(slow_mean(x)) for x in maps()])
     np.testing.assert_allclose(GeM(6)(maps()), expected, atol=1e-6)
 
 
@@ -80,6 +83,23 @@ def test_gem_has_no_parameters_and_finite_gradients_also_where_nothing_is_positi
 def test_gem_computes_in_full_precision_under_autocast():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert GeM(6)(maps().bfloat16()).dtype == torch.float32
+
+
+@pytest.mark.parametrize("side", [4, 5])
+def test_quarters_tell_where_in_the_view_a_feature_lies(side):
+    half, rest = (side + 1) // 2, side // 2
+    corners = [
+        (rows, columns) for rows in (slice(half), slice(rest, None)) for columns in (slice(half), slice(rest, None))
+    ]
+    expected = [
+        unit(np.stack([slow_mean(x[:, corner[0], corner[1]]) for corner in corners], axis=1).flatten())
+        for x in maps(side=side)
+    ]
+    np.testing.assert_allclose(build_aggregation("quarters", 6)(maps(side=side)), expected, atol=1e-6)
+    one_corner = torch.zeros(1, 6, side, side)
+    one_corner[0, 2, 0, -1] = 1.0  # north-east
+    assert build_aggregation("quarters", 6)(one_corner).argmax() == 2 * 4 + 1
+    assert torch.equal(GeM(6)(one_corner), GeM(6)(one_corner.flip(3)))  # which GeM cannot tell
 
 
 def test_salad_equals_the_slow_reference():
@@ -129,7 +149,7 @@ def test_descriptors_have_length_one_and_parameters_follow_the_seed(name):
 
 
 def test_unknown_aggregations_and_too_many_clusters_are_refused():
-    with pytest.raises(ModelError, match="gem, salad"):
+    with pytest.raises(ModelError, match="gem, quarters, salad"):
         build_aggregation("netvlad", 6)
     with pytest.raises(ModelError, match="fewer clusters"):
         Salad(6, TINY)(maps(side=1))

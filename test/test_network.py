@@ -132,7 +132,7 @@ def test_auto_names_the_backbone_of_the_machine_and_the_network_knows_its_size()
 
 def test_settings_come_from_plain_values_and_wrong_ones_are_refused():
     assert load_settings(NetworkSettings, {"salad": {"clusters": 3}}).salad.clusters == 3
-    with pytest.raises(SettingsError, match="gem, salad"):
+    with pytest.raises(SettingsError, match="gem, quarters, salad"):
         load_settings(NetworkSettings, {"aggregation": "netvlad"})
     with pytest.raises(ModelError, match="16 at 56 pixels"):
         Network.build(NetworkSettings(backbone=VIT.backbone, input_size=56, aggregation="salad"), GRID, weights=RANDOM)

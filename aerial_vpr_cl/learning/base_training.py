@@ -39,7 +39,7 @@ from aerial_vpr_cl.learning.weight_mean import WeightMean
 from aerial_vpr_cl.memory.buffer import ReplayBuffer
 from aerial_vpr_cl.model.batches import in_batches
 from aerial_vpr_cl.model.devices import pick_device
-from aerial_vpr_cl.model.network import Network, NetworkSettings
+from aerial_vpr_cl.model.network import AUTO, Network, NetworkSettings
 from aerial_vpr_cl.progress import Progress, silent
 from aerial_vpr_cl.satellite.exemplars import ExemplarMemory
 from aerial_vpr_cl.satellite.herding import herd
@@ -98,8 +98,11 @@ def build_network(
     grid: Grid, settings: BaseTrainingSettings, local_rank: int = 0, view: ViewKind = PAPER_VIEW
 ) -> tuple[Network, Recipe]:
     """An untrained network over the cells of a grid, on its device, with the recipe of its backbone and its views."""
+    pooling = settings.aggregation
+    if pooling == AUTO:
+        pooling = "quarters" if view.is_north_up else "gem"
     wanted = NetworkSettings(
-        settings.backbone, settings.aggregation, settings.input_size, salad=settings.salad, view=view
+        settings.backbone, pooling, settings.input_size, salad=settings.salad, view=view
     ).resolved()
     recipe = recipe_of(wanted.backbone)
     if settings.augmentation is not None:

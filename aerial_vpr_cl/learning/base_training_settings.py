@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aerial_vpr_cl.learning.augmentation import AUGMENTATIONS
-from aerial_vpr_cl.model.aggregation import SaladSettings
+from aerial_vpr_cl.model.aggregation import AGGREGATIONS, SaladSettings
+from aerial_vpr_cl.model.network import AUTO
 from aerial_vpr_cl.settings import setting
 
 WHEN_TO_STOP = {
@@ -29,7 +30,12 @@ class BaseTrainingSettings:
     weights: str | None = setting(
         None, "file with pretrained weights (.safetensors, .pth); unset: where the backbone finds its own"
     )
-    aggregation: str = setting("gem", "pooling of patch features", choices=("gem", "salad"))
+    aggregation: str = setting(
+        AUTO,
+        f"pooling of patch features: gem (paper), quarters (GeM of each quarter of the view, four times the numbers a cell), "
+        f"salad; {AUTO}: quarters north up, gem as seen",
+        choices=(AUTO, *AGGREGATIONS),
+    )
     salad: SaladSettings = setting(SaladSettings(), "sizes of SALAD; small feature maps need fewer clusters")
     input_size: int | None = setting(None, "side of the network's input, pixels; unset: the backbone's default")
     batch: int | None = setting(None, "patches a step, over all processes; unset: the recipe", low=1)

@@ -1,4 +1,4 @@
-"""Aggregation of a map of patch features into one L2-normalised descriptor: GeM and SALAD, by name."""
+"""Aggregation of a map of patch features into one L2-normalised descriptor: GeM, its quarters and SALAD, by name."""
 
 from __future__ import annotations
 
@@ -40,10 +40,33 @@ class GeM(nn.Module):
         self.output_dim = feature_dim
 
     def forward(self, maps: Tensor) -> Tensor:
+        """(B, D, H, W) to (B, D), L2-normalised."""
+        return F.normalize(self.mean(maps), dim=1)
+
+    def mean(self, maps: Tensor) -> Tensor:
         """(B, D, H, W) to (B, D), in fp32: the cube of the floor is below what half precision can hold."""
         with torch.autocast(maps.device.type, enabled=False):
             powers = maps.float().clamp(min=self.floor).pow(self.p)
-            return F.normalize(powers.mean(dim=(2, 3)).pow(1 / self.p), dim=1)
+            return powers.mean(dim=(2, 3)).pow(1 / self.p)
+
+
+class Quarters(nn.Module):
+    """GeM of each quarter of the map, side by side: where in the view something lies counts. Not in the paper.
+
+    GeM forgets where a feature was, which is right where headings are chance. North up that is known, and tells places
+    apart that hold the same things. Of maps with an odd side the middle belongs to both halves.
+    """
+
+    def __init__(self, feature_dim: int) -> None:
+        super().__init__()
+        self.pool = GeM(feature_dim)
+        self.output_dim = 4 * feature_dim
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """(B, D, H, W) to (B, 4 D): every feature north-west, north-east, south-west, south-east."""
+        halves = [(slice(0, (side + 1) // 2), slice(side // 2, side)) for side in maps.shape[2:]]
+        quarters = [self.pool.mean(maps[:, :, rows, columns]) for rows in halves[0] for columns in halves[1]]
+        return F.normalize(torch.stack(quarters, dim=2).flatten(1), dim=1)
 
 
 class Salad(nn.Module):
@@ -110,6 +133,7 @@ def assign(scores: Tensor, dustbin: Tensor, iterations: int) -> Tensor:
 
 AGGREGATIONS: dict[str, Callable[[int, SaladSettings], nn.Module]] = {
     "gem": lambda feature_dim, salad: GeM(feature_dim),
+    "quarters": lambda feature_dim, salad: Quarters(feature_dim),
     "salad": Salad,
 }
 """Name to what makes it: (feature_dim, SALAD's settings) → module (B, D, H, W) → (B, output_dim), with `output_dim`."""
