@@ -21,6 +21,7 @@ from aerial_vpr_cl.learning.augmentation import (
     change_look,
     convolve,
     fold_tones,
+    in_colours_of,
     lay_fields,
     move_borders,
     random_crop,
@@ -197,3 +198,25 @@ def test_turning_gives_all_four_quarters():
     square = IMAGE[:64, :64]
     turned = {augment(square, 64, np.random.default_rng(s), whole, turn=True).tobytes() for s in range(40)}
     assert turned == {np.ascontiguousarray(np.rot90(square, k)).tobytes() for k in range(4)}
+
+
+def test_an_image_takes_on_mean_and_spread_of_anothers_colours():
+    rng = np.random.default_rng(2)
+    mixture = np.array([[30.0, 5.0, 0.0], [0.0, 12.0, 6.0], [3.0, 0.0, 9.0]])
+    image = np.clip(rng.normal(size=(64, 64, 3)) @ mixture + [90, 110, 120], 0, 255).astype(np.uint8)
+    model = np.clip(rng.normal(size=(40, 80, 3)) @ mixture.T * 0.7 + [140, 90, 60], 0, 255).astype(np.uint8)
+    moved = in_colours_of(image, model)
+    assert moved.shape == image.shape and moved.dtype == np.uint8
+    for colours in (np.mean, np.std):
+        np.testing.assert_allclose(colours(moved, axis=(0, 1)), colours(model, axis=(0, 1)), atol=2.0)
+    np.testing.assert_allclose(in_colours_of(image, image).astype(int), image, atol=1)
+
+
+def test_in_the_colours_of_an_infrared_frame_an_image_is_grey_and_still_shows_its_ground():
+    frame = np.random.default_rng(3).integers(40, 90, (50, 50, 1), np.uint8).repeat(3, axis=2)
+    smooth = cv2.GaussianBlur(IMAGE, (0, 0), 3)
+    moved = in_colours_of(smooth, frame).astype(int)
+    assert np.ptp(moved, axis=2).mean() < 3.0
+    assert np.corrcoef(moved.mean(axis=2).ravel(), smooth.mean(axis=2).ravel())[0, 1] > 0.8
+    flat = np.full((9, 9, 3), 7, np.uint8)  # a frame of nothing, a map of nothing
+    assert np.array_equal(in_colours_of(flat, flat), flat)

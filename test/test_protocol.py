@@ -19,7 +19,7 @@ from aerial_vpr_cl.evaluation.metrics import summarize_run
 from aerial_vpr_cl.geo.view_kind import ViewKind
 from aerial_vpr_cl.images import decode_compressed
 from aerial_vpr_cl.learning.augmentation import Augmentation
-from aerial_vpr_cl.learning.batches import CURRENT
+from aerial_vpr_cl.learning.batches import CURRENT, EXEMPLAR, REPLAY
 from aerial_vpr_cl.learning.loop import ViewMaker
 from aerial_vpr_cl.learning.methods import method_of
 from aerial_vpr_cl.learning.recipes import EMBEDDED_RECIPE
@@ -296,6 +296,27 @@ def test_frames_are_turned_where_a_method_asks_for_it_unless_north_is_up(course)
     assert not {picture.name for picture in plain} & {picture.name for picture in turned}
     assert all(np.array_equal(picture.render(), whole) for picture in shown(north_up, True))
     assert method_of("turned").turns_frames and not method_of("dbs_hybrid").turns_frames
+
+
+def test_exemplars_are_shown_in_the_colours_of_flown_frames_where_a_method_asks_for_it(course):
+    a, b = course.sequence
+    memories = course.memories
+    still = replace(EMBEDDED_RECIPE, mission_augmentation=Augmentation((1.0, 1.0), (1.0, 1.0)))
+
+    def shown(share, learnt=b.train, replay=a.train):
+        draw = ViewMaker(64, learnt, memories.exemplars, memories.satellite, replay, still, seed=5, matched_share=share)
+        return draw, [draw.picture((EXEMPLAR, row, 0)) for row in range(12)]
+
+    (_, own), (draw, matched), (_, half) = shown(0.0), shown(1.0), shown(0.5)
+    assert not {picture.name for picture in own} & {picture.name for picture in matched}
+    assert 0 < len({picture.name for picture in own} & {picture.name for picture in half}) < len(half)
+    models = [draw.model_of((EXEMPLAR, row, 0)) for row in range(12)]
+    assert {source for source, _ in models} == {CURRENT, REPLAY}  # looks of before are shown, too
+    for picture, (source, index) in zip(matched, models):
+        frame = decode_compressed((b.train if source == CURRENT else a.train)[index].image)
+        np.testing.assert_allclose(picture.render().mean(axis=(0, 1)), frame.mean(axis=(0, 1)), atol=6.0)
+    assert draw.model_of((CURRENT, 0, 0)) is None
+    assert {picture.name for picture in matched} != {picture.name for picture in shown(1.0, a.train, b.train)[1]}
 
 
 def test_a_view_follows_from_the_image_and_the_mission_being_learnt_not_from_its_place(course):

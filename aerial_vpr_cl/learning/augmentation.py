@@ -133,7 +133,7 @@ def move_borders(values: Pixels, rng: np.random.Generator, share: float) -> Pixe
         reach = side * rng.uniform(1 / 128, BAND_REACH)
         band = cv2.GaussianBlur(((inside > 0) & (inside <= reach)).astype(np.float32), (0, 0), side / 180)
         strength = (band * np.float32(rng.uniform(0.4, 1.0)))[:, :, None]
-        texture = np.float32(rng.uniform(0.0, 0.6)) * (values - values.mean(axis=(0, 1)))
+        texture = np.float32(rng.uniform(0.0, 0.6)) * (values - np.float32(cv2.mean(values)[:3]))
         values = values + strength * (rng.uniform(0, 255, 3).astype(np.float32) + texture - values)
     return np.asarray(values, np.float32)
 
@@ -184,14 +184,16 @@ def bend_tones(values: Pixels, rng: np.random.Generator, bend: float, *, alike: 
 
 def as_bright_as(view: Image, values: Pixels) -> Pixels:
     """Values of any range with mean and contrast of the view, each channel by itself."""
-    mean, spread = values.mean(axis=(0, 1)), values.std(axis=(0, 1)) + 1.0
-    factor, target = float(view.std()) / spread, float(view.mean())
-    return np.asarray((values - mean) * factor + target, np.float32)
+    means, spreads = (moment.ravel() for moment in cv2.meanStdDev(values))  # ten times as quick as numpy here
+    of_channels, within = (moment.ravel() for moment in cv2.meanStdDev(view))
+    target, spread = float(of_channels.mean()), float(np.sqrt(np.mean(within**2) + of_channels.var()))
+    factors = spread / (spreads + 1.0)
+    return values * factors.astype(np.float32) + (target - means * factors).astype(np.float32)
 
 
 def fold_tones(values: Pixels, rng: np.random.Generator, *, alike: bool) -> Pixels:
     """Any curve over the tones that the view has, for each channel or one for all: bright may become dark and back."""
-    low, high = np.percentile(values, (2, 98))
+    low, high = np.percentile(values[::2, ::2], (2, 98))
     places = np.linspace(low, max(high, low + 1.0), TONE_SEGMENTS + 1)
     heights = rng.uniform(0, 255, (1 if alike else 3, TONE_SEGMENTS + 1))
     return through_curves(values, places, np.broadcast_to(heights, (3, TONE_SEGMENTS + 1)))
@@ -224,6 +226,27 @@ def shade(values: Pixels, rng: np.random.Generator, depth: float) -> Pixels:
     coarse = rng.normal(scale=rng.uniform(0, depth), size=(SHADES, SHADES)).astype(np.float32)
     smooth = cv2.resize(coarse, values.shape[1::-1], interpolation=cv2.INTER_CUBIC)
     return values * np.exp(np.asarray(smooth, np.float32))[:, :, None]
+
+
+def in_colours_of(image: Image, model: Image) -> Image:
+    """The image with the mean colour of another one, and with its spread of colours.
+
+    The linear map between two normal distributions that moves colours least (Pitie and Kokaram, CVMP 2007). Towards a
+    picture without colour it gives one without colour.
+    """
+    own, target = (picture.reshape(-1, 3).astype(np.float64) for picture in (image, model))
+    spread, wanted = (np.cov(colours, rowvar=False) + np.eye(3) for colours in (own, target))
+    root = symmetric_root(spread)
+    inverse = np.linalg.inv(root)
+    warp = inverse @ symmetric_root(root @ wanted @ root) @ inverse
+    moved = (own - own.mean(axis=0)) @ warp + target.mean(axis=0)
+    return np.clip(moved, 0.0, 255.0).astype(np.uint8).reshape(image.shape)
+
+
+def symmetric_root(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The square root of a symmetric matrix without negative eigenvalues."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def turn_and_zoom(image: Image, size_px: int, rng: np.random.Generator, how: Augmentation) -> Image:

@@ -32,8 +32,8 @@ class BaseTrainingSettings:
     )
     aggregation: str = setting(
         AUTO,
-        f"pooling of patch features: gem (paper), quarters (GeM of each quarter of the view, four times the numbers a cell), "
-        f"salad; {AUTO}: quarters north up, gem as seen",
+        "pooling of patch features: gem (the paper's), salad, or quarters: GeM of each quarter of the view, four times "
+        f"as many numbers a cell; {AUTO}: quarters north up, gem as seen",
         choices=(AUTO, *AGGREGATIONS),
     )
     salad: SaladSettings = setting(SaladSettings(), "sizes of SALAD; small feature maps need fewer clusters")

@@ -81,6 +81,7 @@ def learn(
         recipe,
         settings.seed,
         turn_frames=method.turns_frames,
+        matched_share=getattr(method.options, "matched", 0.0),
     )
     rates = settings.tail_rate or recipe.mission_tail_rate, settings.head_rate or recipe.mission_head_rate
     method.begin_learning(network, current, replay, rates[0])
@@ -161,6 +162,7 @@ class ViewMaker:
         seed: int,
         *,
         turn_frames: bool = False,
+        matched_share: float = 0.0,
     ) -> None:
         self.size_px = size_px
         self.current = current
@@ -169,6 +171,7 @@ class ViewMaker:
         self.replay = replay
         self.recipe = recipe
         self.seed = seed
+        self.matched_share = matched_share
         self._turned = () if recipe.view.is_north_up else (EXEMPLAR, *((CURRENT, REPLAY) if turn_frames else ()))
         # Other settings and another way of drawing give other pixels, which must not be taken for these.
         code = sha256_of(Path(augmentation.__file__))
@@ -189,8 +192,22 @@ class ViewMaker:
         """The view of a key for the trunk; its name holds all that its pixels follow from."""
         source, index, _ = key
         turned = ("turned",) if source in self._turned and source != EXEMPLAR else ()
-        name = ("view", self._how_drawn, self._contents[source][index], self.identity(key), *turned)
+        model = self.model_of(key)
+        matched = () if model is None else ("matched", self._contents[model[0]][model[1]])
+        name = ("view", self._how_drawn, self._contents[source][index], self.identity(key), *turned, *matched)
         return Picture(name, lambda: self.render(key))
+
+    def model_of(self, key: Key) -> tuple[int, int] | None:
+        """Source and index of the flown frame whose colours an exemplar takes on; None: it keeps its own."""
+        source, _, _ = key
+        if source != EXEMPLAR or not self.matched_share:
+            return None
+        learnt = zlib.crc32(self.current[0].mission.encode())
+        rng = np.random.default_rng([*self.identity(key), learnt])
+        if rng.random() >= self.matched_share:
+            return None
+        number = int(rng.integers(len(self.current) + len(self.replay)))
+        return (CURRENT, number) if number < len(self.current) else (REPLAY, number - len(self.current))
 
     def render(self, key: Key) -> NDArray[np.uint8]:
         """The pixels of a view."""
@@ -200,10 +217,15 @@ class ViewMaker:
             assert self.exemplars is not None
             # Read larger than the input so that the random crop does not enlarge.
             image = self.exemplars.read(np.array([index]), round(1.25 * self.size_px), self.satellite)[0]
+            if model := self.model_of(key):
+                image = augmentation.in_colours_of(image, self._frame(*model))
         else:
-            image = decode_compressed((self.current if source == CURRENT else self.replay)[index].image)
+            image = self._frame(source, index)
         turn = source in self._turned
         return augmentation.augment(image, self.size_px, rng, self.recipe.mission_augmentation, turn=turn)
+
+    def _frame(self, source: int, index: int) -> NDArray[np.uint8]:
+        return decode_compressed((self.current if source == CURRENT else self.replay)[index].image)
 
     def label(self, source: int, index: int) -> int:
         """Class of an image of a source."""

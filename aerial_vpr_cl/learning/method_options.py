@@ -67,6 +67,9 @@ class AnchoredOptions(HybridOptions):
 
     anchor: float = setting(0.5, "share of the weights before a mission in those after it", low=0.0, high=1.0)
     logit_weight: float = setting(0.0, "weight of the squared distance to stored logits, as in DER++", low=0.0)
+    matched: float = setting(
+        0.0, "share of the exemplars that are shown in the colours of flown frames, drawn at random", low=0.0, high=1.0
+    )
 
 
 @dataclass(frozen=True)
