@@ -133,7 +133,7 @@ def move_borders(values: Pixels, rng: np.random.Generator, share: float) -> Pixe
         reach = side * rng.uniform(1 / 128, BAND_REACH)
         band = cv2.GaussianBlur(((inside > 0) & (inside <= reach)).astype(np.float32), (0, 0), side / 180)
         strength = (band * np.float32(rng.uniform(0.4, 1.0)))[:, :, None]
-        texture = np.float32(rng.uniform(0.0, 0.6)) * (values - np.float32(cv2.mean(values)[:3]))
+        texture = np.float32(rng.uniform(0.0, 0.6)) * (values - np.array(cv2.mean(values)[:3], np.float32))
         values = values + strength * (rng.uniform(0, 255, 3).astype(np.float32) + texture - values)
     return np.asarray(values, np.float32)
 
