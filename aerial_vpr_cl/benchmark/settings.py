@@ -14,6 +14,7 @@ from aerial_vpr_cl.benchmark.orders import order
 from aerial_vpr_cl.errors import SettingsError
 from aerial_vpr_cl.evaluation.metrics import PRIMARY_THRESHOLD_M
 from aerial_vpr_cl.learning.adapt_settings import LearnSettings
+from aerial_vpr_cl.learning.augmentation import AUGMENTATIONS
 from aerial_vpr_cl.learning.base_training_settings import BaseTrainingSettings
 from aerial_vpr_cl.learning.methods import method_of
 from aerial_vpr_cl.learning.recipes import recipe_of
@@ -92,7 +93,12 @@ class BenchmarkSettings:
             key: value for key, value in dataclasses.asdict(self).items() if key not in ("cache_gb", "threshold_m")
         }
         backbone = NetworkSettings(self.base.backbone).resolved().backbone
-        values["recipe"] = dataclasses.asdict(recipe_of(backbone, self.map.view_kind))
+        recipe = recipe_of(backbone, self.map.view_kind)
+        values["recipe"] = dataclasses.asdict(
+            dataclasses.replace(recipe, north_up_augmentation=None)
+        )  # taken in, or unused
+        if self.base.augmentation:
+            values["base_augmentation"] = dataclasses.asdict(AUGMENTATIONS[self.base.augmentation])
         if self.scenario is not None:
             values["scenario"] = self.scenario.read_text()
         for key in ("bags", "sues200", "store", "raster"):  # the same data may lie elsewhere tomorrow

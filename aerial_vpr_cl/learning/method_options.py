@@ -77,6 +77,9 @@ class TurnedOptions(AnchoredOptions):
     """Of anchored replay of turned frames: they have more to learn, so less is drawn back."""
 
     anchor: float = setting(0.3, "share of the weights before a mission in those after it", low=0.0, high=1.0)
+    matched: float = setting(
+        0.5, "share of the exemplars that are shown in the colours of flown frames, drawn at random", low=0.0, high=1.0
+    )
 
 
 @dataclass(frozen=True)

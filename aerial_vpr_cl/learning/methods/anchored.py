@@ -56,7 +56,8 @@ class TurnedReplay(AnchoredReplay):
     """Anchored replay of frames as seen that shows every frame at all four quarter turns: headings are chance.
 
     What was flown northwards is then known southwards, too. Frames are turned before they are squeezed to a square,
-    which is exact for square ones.
+    which is exact for square ones. Half of the exemplars take on the colours of flown frames, so that the look of a
+    mission is also shown over cells that it did not fly over.
     """
 
     name = "turned"
