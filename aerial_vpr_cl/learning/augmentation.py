@@ -18,11 +18,12 @@ TONE_SEGMENTS = 5
 SHADES = 4
 """Shading is drawn at so many places a side and is smooth between them."""
 KERNEL_PX = (3, 5)
-MEDIAN_PX = (5, 7, 9)
 BORDERS = 4
 """Most borders between fields that are laid over a view."""
 BANDS = 2
 """Most bands along the borders of surfaces, as water leaves them that rose or fell."""
+BAND_REACH = 1 / 16
+"""Widest of them, as a share of the view's side."""
 SHARP = 0.0025
 """Blur below this, as a share of the view's side, changes nothing."""
 
@@ -35,9 +36,7 @@ class Augmentation:
     crop_aspect: tuple[float, float] = (3 / 4, 4 / 3)
     turn_sigma_deg: float = 0.0  # of a small turn about the middle, as an unsure heading makes it
     zoom_sigma: float = 0.0  # of the logarithm of a small change of scale
-    plain: float = 0.0  # probability that surfaces lose their fine texture: furrows and swaths, which no other year has
     bands: float = 0.0  # probability of each band along borders of surfaces: shores and field edges that moved
-    band_reach: float = 1 / 16  # widest of them, as a share of the view's side
     softness: float = 0.0  # largest blur, as a share of the view's side: cameras are softer than maps
     noise: float = 0.0  # largest deviation of a sensor's noise, in grey levels
     mixing: float = 0.0  # largest share of a random mixture of all channels in each
@@ -58,7 +57,7 @@ class Augmentation:
         """Whether more than the crop is random."""
         looks = (self.mixing, self.signed, self.texture, self.colour, self.grey, self.tone, self.fold, self.patchwork)
         camera = (self.softness, self.noise, self.shading, self.contrast, self.brightness)
-        return any((*looks, *camera, self.plain, self.bands, self.invert))
+        return any((*looks, *camera, self.bands, self.invert))
 
     def uncropped(self) -> Augmentation:
         """The same of whole images."""
@@ -101,8 +100,7 @@ def augment(image: Image, size_px: int, rng: np.random.Generator, how: Augmentat
 def change_look(view: Image, rng: np.random.Generator, how: Augmentation) -> Image:
     """The same ground in another season, light or sensor. What comes after the channels treats grey ones alike."""
     channels = random_channels(rng, how)
-    ground = smooth_surfaces(view, rng, how.plain).astype(np.float32)
-    values = through_camera(move_borders(ground, rng, how.bands, how.band_reach), rng, how)
+    values = through_camera(move_borders(view.astype(np.float32), rng, how.bands), rng, how)
     if how.mixing or how.colour or how.grey:
         values = np.asarray(cv2.transform(values, channels), np.float32)
     if how.signed:
@@ -122,14 +120,7 @@ def change_look(view: Image, rng: np.random.Generator, how: Augmentation) -> Ima
     return np.clip(values, 0.0, 255.0).astype(np.uint8)
 
 
-def smooth_surfaces(view: Image, rng: np.random.Generator, share: float) -> Image:
-    """Without what is finer than a few pixels; borders stay where they are."""
-    if not share or rng.random() >= share:
-        return view
-    return np.asarray(cv2.medianBlur(np.ascontiguousarray(view), int(rng.choice(MEDIAN_PX))), np.uint8)
-
-
-def move_borders(values: Pixels, rng: np.random.Generator, share: float, widest: float = 1 / 16) -> Pixels:
+def move_borders(values: Pixels, rng: np.random.Generator, share: float) -> Pixels:
     """Bands along the borders of surfaces in a tone of their own: a lake that fell, a field ploughed further."""
     for _ in range(BANDS):
         if not share or rng.random() >= share:
@@ -139,7 +130,7 @@ def move_borders(values: Pixels, rng: np.random.Generator, share: float, widest:
         tone = cv2.GaussianBlur(tone, (0, 0), side * rng.uniform(1 / 128, 3 / 128))
         surface = (tone > np.quantile(tone[::4, ::4], rng.uniform(0.1, 0.9))).astype(np.uint8)
         inside = cv2.distanceTransform(surface, cv2.DIST_L2, 3)
-        reach = side * rng.uniform(1 / 128, widest)
+        reach = side * rng.uniform(1 / 128, BAND_REACH)
         band = cv2.GaussianBlur(((inside > 0) & (inside <= reach)).astype(np.float32), (0, 0), side / 180)
         strength = (band * np.float32(rng.uniform(0.4, 1.0)))[:, :, None]
         texture = np.float32(rng.uniform(0.0, 0.6)) * (values - np.array(cv2.mean(values)[:3], np.float32))
