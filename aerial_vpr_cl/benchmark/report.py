@@ -188,7 +188,8 @@ def _order_tables(study: Study, records: Records, title: str) -> dict[str, Table
         words = " / ".join(key.upper() for key in keys)
         found[name] = Table(columns, panels, f"{title}{words} by mission order")
     panels = [panel_of_runs(_means_of_orders(runs), _budget_title(study, budget)) for budget, runs in by_order.items()]
-    caption = f"{title}mean and deviation over {len(study.orders)} mission orders, each the mean of its seeds"
+    flown = len({run.order for run in records})
+    caption = f"{title}mean and deviation over {flown} mission orders, each the mean of its seeds"
     found["over-orders"] = Table(CONTINUAL_COLUMNS, panels, caption)
     return found
 
