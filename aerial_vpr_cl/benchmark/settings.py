@@ -93,10 +93,8 @@ class BenchmarkSettings:
             key: value for key, value in dataclasses.asdict(self).items() if key not in ("cache_gb", "threshold_m")
         }
         backbone = NetworkSettings(self.base.backbone).resolved().backbone
-        recipe = recipe_of(backbone, self.map.view_kind)
-        values["recipe"] = dataclasses.asdict(
-            dataclasses.replace(recipe, north_up_augmentation=None)
-        )  # taken in, or unused
+        recipe = dataclasses.replace(recipe_of(backbone, self.map.view_kind), north_up_augmentation=None)
+        values["recipe"] = dataclasses.asdict(recipe)  # looks of north-up views are taken in by now, or not used
         if self.base.augmentation:
             values["base_augmentation"] = dataclasses.asdict(AUGMENTATIONS[self.base.augmentation])
         if self.scenario is not None:
