@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aerial_vpr_cl.geo.grid import Grid
-from aerial_vpr_cl.geo.view_kind import ViewKind
+from aerial_vpr_cl.geo.view_kind import PAPER_VIEW, ViewKind
 from aerial_vpr_cl.learning.augmentation import (
     PAPER,
     PHOTOMETRIC,
@@ -191,6 +191,18 @@ def test_the_small_backbone_is_shown_other_styles_where_north_is_up_unless_told_
     settings = BaseTrainingSettings(backbone=lite, weights="random", input_size=32, augmentation="photometric")
     _, told = build_network(grid, settings, view=north_up)
     assert told.augmentation == PHOTOMETRIC.uncropped()
+
+
+@pytest.mark.parametrize(
+    "asked, view, made",
+    [("auto", "north_up", "quarters"), ("auto", "as_seen", "gem"), ("gem", "north_up", "gem")],
+)
+def test_a_view_is_pooled_by_quarters_where_north_is_up_unless_told_otherwise(asked, view, made):
+    grid = Grid(32650, 200.0, 2, np.array([[0, 0], [0, 1], [1, 0]]))
+    settings = BaseTrainingSettings(backbone="tf_efficientnet_lite0", aggregation=asked, weights="random", device="cpu")
+    network, _ = build_network(grid, settings, view=ViewKind() if view == "north_up" else PAPER_VIEW)
+    assert network.settings.aggregation == made
+    assert network.feature_dim == (4 if made == "quarters" else 1) * 1280
 
 
 def test_turning_gives_all_four_quarters():
