@@ -1,39 +1,97 @@
-"""How well generation 0 places unseen crops of its own date and of other dates, and what a changed look brings.
+"""What each change of look brings to generation 0: trained under none, under one alone, and under all.
 
-    python benchmarks/base_training.py DIRECTORY_WITH_DATED_GEOTIFFS [--map-date 2015] [--out benchmarks/results]
+    python benchmarks/base_training.py FOLDER --kind north_up --steps 240 --out benchmarks/results/base_training.json
+    python benchmarks/base_training.py --table benchmarks/results/base_training.json
 
-Every raster of the directory is cropped at random places, headings and scales (0.8 to 1.25), once in R, G, B and once
-in its fourth band (near infrared). The network was trained on the map date's R, G, B alone.
+FOLDER holds the rasters of config/scenarios/naip_nd.yaml. The network is trained on the date of 2015 and placed over
+random crops and over frames of flights: of the dates and sensors of the missions that are learnt later. Those of the
+held-out missions are left out, as looks are chosen by these figures, and so is 2018, a second date of the map in one of
+the rows. What the file holds already is skipped.
 """
 
 from __future__ import annotations
 
 import argparse
-import platform
-import re
+import functools
+import json
 import tempfile
 import time
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from tracking import MAP_DATE, flown
 
+from aerial_vpr_cl.evaluation.flight_score import score
+from aerial_vpr_cl.evaluation.store_evaluation import follow
+from aerial_vpr_cl.files import replace_file
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.knowledge import load_knowledge
+from aerial_vpr_cl.knowledge.map_dates import add_dates
 from aerial_vpr_cl.knowledge.map_folder import build_map
-from aerial_vpr_cl.learning.augmentation import AUGMENTATIONS
+from aerial_vpr_cl.learning import weight_mean
+from aerial_vpr_cl.learning.augmentation import AUGMENTATIONS, PAPER, STYLE, Augmentation
 from aerial_vpr_cl.learning.base_training import train_base
 from aerial_vpr_cl.learning.base_training_settings import BaseTrainingSettings
 from aerial_vpr_cl.learning.calibration import scores_of
 from aerial_vpr_cl.learning.satellite_batches import held_out_views
+from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings, SingleFrames
+from aerial_vpr_cl.mission.mission import Flight
 from aerial_vpr_cl.progress import ProgressBar
 from aerial_vpr_cl.satellite.patches import PatchSettings
 from aerial_vpr_cl.satellite.raster import SatelliteMap
+from aerial_vpr_cl.simulation.scenario import MissionSpec, load_scenario
 
+SCENARIO = Path(__file__).parents[1] / "config" / "scenarios" / "naip_nd.yaml"
+MAP = PatchSettings(cell_side_m=250.0, footprint_m=560.0)
 NEAR_M = 300.0
 CROPS = 250
+CHANGES = {
+    "brightness, contrast, colour, grey": ("brightness", "contrast", "colour", "grey"),
+    "tone curves, folded ones too": ("tone", "fold"),
+    "mixed channels": ("mixing", "signed"),
+    "random convolution": ("texture",),
+    "bright and dark swapped": ("invert",),
+    "shading, and fields the map has not": ("shading", "patchwork"),
+    "blur and noise": ("softness", "noise"),
+    "moved borders of surfaces": ("bands",),
+}
+ALL = "all"
+LAST_WEIGHTS = "all, the last weights instead of their mean"
+TWO_DATES = "all, on a map of two dates"
+SECOND_DATE = "m_4709963_se_14_1_20180716.tif"
+FRAMES = 40
+
+
+def variants() -> dict[str, Augmentation]:
+    """Looks to train under, by what the table calls them."""
+    alone = {
+        name: Augmentation(**{field: getattr(STYLE, field) for field in fields}) for name, fields in CHANGES.items()
+    }
+    return {"none (the paper's crops)": PAPER, **alone, ALL: STYLE, LAST_WEIGHTS: STYLE, TWO_DATES: STYLE}
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One network: how it was trained, and the shares of crops and frames that it places within 300 m."""
+
+    kind: str
+    looks: str
+    steps: int
+    seed: int
+    seconds: int
+    own_date: float
+    crops: dict[str, float]  # by mission, whose date and sensor they are
+    frames: dict[str, float]
+
+    @property
+    def way(self) -> tuple[str, str, int, int]:
+        """What tells it from others."""
+        return self.kind, self.looks, self.steps, self.seed
 
 
 def errors_m(store: Path, raster: Path, bands: list[int], crops: int = CROPS) -> NDArray[np.float64]:
@@ -46,67 +104,98 @@ def errors_m(store: Path, raster: Path, bands: list[int], crops: int = CROPS) ->
     return np.asarray(np.linalg.norm(predicted - views.positions, axis=1))
 
 
-def share_near(store: Path, raster: Path, bands: list[int]) -> float:
-    """Share of random crops of a raster that the store's network places within 300 m."""
-    return float((errors_m(store, raster, bands) <= NEAR_M).mean())
+@functools.cache
+def flights(folder: Path) -> dict[str, Flight]:
+    """Missions of the sequence, some frames each, evenly over their tracks; instruments err."""
+    missions = load_scenario(SCENARIO, raster=folder).missions
+    chosen = [spec for spec in missions if spec.role == "sequence" and Path(spec.raster).name != SECOND_DATE]
+    return {spec.name: flown(folder, thinned(spec, FRAMES))[1] for spec in chosen}
+
+
+def thinned(spec: MissionSpec, frames: int) -> MissionSpec:
+    """The same track with fewer frames."""
+    spacing_m = spec.track.spacing_m * spec.frames / frames
+    return replace(spec, frames=frames, track=replace(spec.track, spacing_m=spacing_m))
+
+
+def train(folder: Path, kind: str, looks: str, how: Augmentation, steps: int, seed: int) -> Trained:
+    """Train under some looks, and place crops of the map's date, and crops and frames of those of the missions."""
+    settings = BaseTrainingSettings(
+        backbone="tf_efficientnet_lite0",
+        augmentation="style",
+        max_steps=steps,
+        good_recall=2.0,
+        patience=1000,
+        plateau_cycles=3,
+        exemplars=1,
+        exemplar_candidates=1,  # nothing is learnt afterwards
+        seed=seed,
+        device="cpu",
+    )
+    growth = 1e12 if looks == LAST_WEIGHTS else weight_mean.GROWTH  # so large that the last step counts alone
+    with tempfile.TemporaryDirectory() as scratch:
+        store = Path(scratch) / "store"
+        build_map(folder / MAP_DATE, store, replace(MAP, view=kind), bands=[1, 2, 3])
+        if looks == TWO_DATES:
+            add_dates(store, [folder / SECOND_DATE], bands=[1, 2, 3])
+        start = time.monotonic()
+        with patch.dict(AUGMENTATIONS, style=how), patch.object(weight_mean, "GROWTH", growth):
+            train_base(store, settings, ProgressBar())
+        seconds = round(time.monotonic() - start)
+
+        def near(raster: Path, bands: list[int]) -> float:
+            return float((errors_m(store, raster, bands) <= NEAR_M).mean())
+
+        specs = {spec.name: spec for spec in load_scenario(SCENARIO, raster=folder).missions}
+        flown_over = {name: specs[name] for name in flights(folder)}
+        crops = {name: near(folder / Path(spec.raster).name, list(spec.bands)) for name, spec in flown_over.items()}
+        network = SingleFrames(Localizer.open(store), LocalizerSettings(min_confidence=0.0))
+        frames = {name: score([follow(network, flight)]).recall["300"] for name, flight in flights(folder).items()}
+        return Trained(kind, looks, steps, seed, seconds, near(folder / MAP_DATE, [1, 2, 3]), crops, frames)
+
+
+def table(results: list[Trained]) -> Iterator[str]:
+    """Markdown, one row a way of training; the mean over seeds."""
+    yield "| view | steps | changes of look | crops: own date | other dates, VIS | IR | frames: VIS | IR | minutes |"
+    yield "|---|--:|---|--:|--:|--:|--:|--:|--:|"
+    for kind, looks, steps in dict.fromkeys((one.kind, one.looks, one.steps) for one in results):
+        same = [one for one in results if (one.kind, one.looks, one.steps) == (kind, looks, steps)]
+        figures = [[one.own_date, *_sensors(one.crops), *_sensors(one.frames)] for one in same]
+        cells = " | ".join(f"{100 * figure:.1f} %" for figure in np.mean(figures, axis=0))
+        yield f"| {kind} | {steps} | {looks} | {cells} | {np.mean([one.seconds for one in same]) / 60:.1f} |"
+
+
+def _sensors(shares: dict[str, float]) -> list[float]:
+    """Means over the missions in visible light and in infrared."""
+    sensors = ("VIS", "IR")
+    return [float(np.mean([share for name, share in shares.items() if name.endswith(own)])) for own in sensors]
+
+
+def read(path: Path) -> list[Trained]:
+    """What was measured already."""
+    return [Trained(**values) for values in json.loads(path.read_text())] if path.exists() else []
 
 
 def main() -> None:
-    """Train with each augmentation and measure every date."""
+    """Train what is missing, or print the table of what is there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rasters", type=Path)
-    parser.add_argument("--map-date", default="2015")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    parser.add_argument("folder", type=Path, nargs="?", help="rasters; with none the table is printed")
+    parser.add_argument("--kind", choices=("as_seen", "north_up"), default="north_up")
+    parser.add_argument("--steps", type=int, default=240)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/base_training.json"))
+    parser.add_argument("--table", type=Path, help="print the table of this file")
     args = parser.parse_args()
-    rasters = {_date(path): path for path in sorted(args.rasters.glob("*.tif"))}
-    map_date = next(date for date in rasters if date.startswith(args.map_date))
-    settings = BaseTrainingSettings(backbone="tf_efficientnet_lite0", good_recall=0.99, max_steps=600)
-    shares: dict[str, dict[str, float]] = {date: {} for date in rasters}
-    seconds = {}
-    with tempfile.TemporaryDirectory() as scratch:
-        for variant in AUGMENTATIONS:
-            store = Path(scratch) / variant
-            cut = PatchSettings(cell_side_m=250.0, footprint_m=560.0, view="as_seen")
-            build_map(rasters[map_date], store, cut, bands=[1, 2, 3])
-            start = time.monotonic()
-            train_base(store, replace(settings, augmentation=variant), ProgressBar())
-            seconds[variant] = time.monotonic() - start
-            for date, path in rasters.items():
-                shares[date][f"VIS {variant}"] = share_near(store, path, [1, 2, 3])
-                shares[date][f"NIR {variant}"] = share_near(store, path, [4])
-    _write(args.out / "base_training.md", shares, seconds, map_date)
-
-
-def _date(path: Path) -> str:
-    match = re.search(r"(\d{8})", path.stem)
-    assert match, f"{path}: no date in its name"
-    return match[1]
-
-
-def _write(path: Path, shares: dict[str, dict[str, float]], seconds: dict[str, float], map_date: str) -> None:
-    columns = [f"{band} {variant}" for variant in AUGMENTATIONS for band in ("VIS", "NIR")]
-    took = ", ".join(f"{seconds[variant]:.0f} s ({variant})" for variant in AUGMENTATIONS)
-    lines = [
-        "# Base training: unseen crops located within 300 m",
-        "",
-        f"`python benchmarks/base_training.py ../shared/data/naip_nd` on {platform.processor() or platform.machine()}, "
-        f"{torch.get_num_threads()} threads. EfficientNet-Lite0 at 128 px, cells of 250 m, footprint 560 m, map date "
-        f"{map_date}; {CROPS} crops a date and band, any heading, scale 0.8 to 1.25.",
-        f"Training took {took}, exemplars included, on a shared machine.",
-        "",
-        "| date | " + " | ".join(columns) + " |",
-        "|---|" + "--:|" * len(columns),
-    ]
-    lines += [_row(f"**{date}**" if date == map_date else date, values, columns) for date, values in shares.items()]
-    others = [values for date, values in shares.items() if date != map_date]
-    means = {column: float(np.mean([values[column] for values in others])) for column in columns}
-    lines.append(_row("mean of the other dates", means, columns))
-    path.write_text("\n".join(lines) + "\n")
-    print(path.read_text())
-
-
-def _row(name: str, values: dict[str, float], columns: list[str]) -> str:
-    return f"| {name} | " + " | ".join(f"{100 * values[column]:.1f} %" for column in columns) + " |"
+    if args.table or not args.folder:
+        print("\n".join(table(read(args.table or args.out))))
+        return
+    for looks, how in variants().items():
+        results = read(args.out)
+        if (args.kind, looks, args.steps, args.seed) in {one.way for one in results}:
+            continue
+        results.append(train(args.folder, args.kind, looks, how, args.steps, args.seed))
+        replace_file(args.out, (json.dumps([asdict(one) for one in results], indent=1) + "\n").encode())
+    print("\n".join(table(read(args.out))))
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from base_training import SCENARIO, thinned
 from tracking import flown, ground_of
-from views import SCENARIO
 
 from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.evaluation.flight_score import score
@@ -99,14 +99,9 @@ def tests_of(folder: Path, missions: Sequence[MissionSpec]) -> dict[str, list[Fl
     held_out = [spec for spec in missions if spec.role == "held_out"]
     again = [replace(spec, seed=spec.seed + OTHER_SEED) for spec in missions if spec.name in LEARNT]
     return {
-        name: [flown(folder, _thinned(spec))[1] for spec in specs]
+        name: [flown(folder, thinned(spec, TEST_FRAMES))[1] for spec in specs]
         for name, specs in (("held-out missions", held_out), ("learnt dates, other tracks", again))
     }
-
-
-def _thinned(spec: MissionSpec) -> MissionSpec:
-    apart = spec.frames / TEST_FRAMES
-    return replace(spec, frames=TEST_FRAMES, track=replace(spec.track, spacing_m=apart * spec.track.spacing_m))
 
 
 def lines(folder: Path, base: Path, frames: int, scratch: Path) -> Iterator[str]:

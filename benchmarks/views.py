@@ -17,7 +17,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
-from base_training import errors_m
+from base_training import MAP, SCENARIO, errors_m
 from tracking import MAP_DATE, flown
 
 from aerial_vpr_cl.evaluation.flight_score import FlightAnswers, score
@@ -30,12 +30,9 @@ from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings, S
 from aerial_vpr_cl.mission.mission import Flight
 from aerial_vpr_cl.mission.situation import UNKNOWN_HEADING_DEG
 from aerial_vpr_cl.progress import ProgressBar
-from aerial_vpr_cl.satellite.patches import PatchSettings
 from aerial_vpr_cl.simulation.scenario import MissionSpec, load_scenario
 from aerial_vpr_cl.simulation.sensors import InstrumentSettings
 
-MAP = PatchSettings(cell_side_m=250.0, footprint_m=560.0)
-SCENARIO = Path(__file__).parents[1] / "config" / "scenarios" / "naip_nd.yaml"
 PERFECT = InstrumentSettings(
     heading_noise_deg=0.0, heading_bias_deg=0.0, tilt_noise_deg=0.0, height_noise=0.0, odometry_noise=0.0
 )
