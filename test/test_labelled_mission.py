@@ -13,6 +13,7 @@ from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.learning.labelled_mission import read_labelled
 from aerial_vpr_cl.mission.mission import read_mission
 from aerial_vpr_cl.simulation.gnss import GnssSettings
+from aerial_vpr_cl.simulation.sensors import InstrumentSettings
 from aerial_vpr_cl.simulation.sorties import simulate_mission
 
 
@@ -26,9 +27,14 @@ def known(world, tmp_path_factory):
     return load_knowledge(GenerationStore(world_store(world, tmp_path_factory.mktemp("labels"))))
 
 
-def labelled(world, known, path, gnss, **settings):
+@pytest.fixture(scope="module")
+def as_seen(world, tmp_path_factory):
+    return load_knowledge(GenerationStore(world_store(world, tmp_path_factory.mktemp("as_seen"), "as_seen")))
+
+
+def labelled(world, known, path, gnss, instruments=FLIGHT.sensors, **settings):
     """The mission as it is learnt, and the errors of its labels in metres."""
-    simulate_mission(world, replace(FLIGHT, gnss=gnss), path)
+    simulate_mission(world, replace(FLIGHT, gnss=gnss, sensors=instruments), path)
     mission, sources = read_labelled(path, known, AdaptSettings(**settings))
     truth = {frame.stamp_ns: frame.position for frame in read_mission(path, known.map.grid, positions="truth").frames}
     return sources, np.array([np.hypot(*(frame.position - truth[frame.stamp_ns])) for frame in mission.frames])
@@ -55,6 +61,20 @@ def test_a_spoofed_flight_is_never_learnt_from_the_lie(world, known, tmp_path, s
     assert sources["track"] >= 5
     _, believed = labelled(world, known, tmp_path / "believed", gnss, labels="gnss")
     assert believed.max() > 200.0  # which is what would have been learnt
+
+
+@pytest.mark.parametrize("gnss", [GnssSettings(jammed=True), GnssSettings(spoofing="offset", spoofing_m=400.0)])
+def test_frames_that_are_learnt_as_seen_are_proven_too_where_the_drone_knew_attitude_and_height(
+    world, as_seen, tmp_path, gnss
+):
+    sources, errors = labelled(world, as_seen, tmp_path / "bag", gnss)
+    assert sources["track"] >= 5 and errors.max() < 100.0
+
+
+def test_as_seen_a_drone_with_camera_and_gnss_alone_is_labelled_as_in_the_paper(world, as_seen, tmp_path):
+    nothing = InstrumentSettings(imu=False, height=False, odometry=False, camera_info=False)
+    sources, errors = labelled(world, as_seen, tmp_path / "bag", GnssSettings(), nothing)
+    assert set(sources) == {"gnss"} and len(errors) >= 24
 
 
 def test_a_flight_over_other_ground_is_refused_and_says_why(known, tmp_path):

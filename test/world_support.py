@@ -1,4 +1,4 @@
-"""A small simulated world, a north-up store of its map with a network that knows nothing, and a flight over it."""
+"""A small simulated world, a store of its map with a network that knows nothing, and a flight over it."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def small_world(seed: int = 5) -> ProceduralWorld:
     return procedural_world(WorldSettings(seed=seed, width_m=1800, height_m=1800, resolution_m=3))
 
 
-def world_store(world: ProceduralWorld, root: Path) -> Path:
+def world_store(world: ProceduralWorld, root: Path, view: str = "north_up") -> Path:
     """A store of the world in summer; what is found over it is found without the network's help."""
     world.write_map(root / "map.tif", Appearance(season="summer", hour=10.5))
     store = GenerationStore.create(root / "store")
-    build_map(root / "map.tif", store.root, PatchSettings(cell_side_m=200.0, footprint_m=380.0))
+    build_map(root / "map.tif", store.root, PatchSettings(cell_side_m=200.0, footprint_m=380.0, view=view))
     folder = open_map(store.root)
     wanted = NetworkSettings(backbone="tf_efficientnet_lite0", input_size=32, view=folder.settings.view_kind)
     network = Network.build(wanted, folder.grid, weights="random")

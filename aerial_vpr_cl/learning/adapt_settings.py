@@ -82,8 +82,8 @@ class LabelSettings:
 
     labels: str = setting(
         "auto",
-        "auto: GNSS where the proven track agrees with it, else the track (gnss where the map is as_seen); gnss: GNSS "
-        "alone, as in the paper; track: never GNSS",
+        "auto: GNSS where the proven track agrees with it, else the track (as_seen and without attitude and "
+        "height: gnss); gnss: GNSS alone, as in the paper; track: never GNSS",
         choices=("auto", "gnss", "track"),
     )
     label_radius_cells: float = setting(

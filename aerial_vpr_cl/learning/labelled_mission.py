@@ -13,14 +13,14 @@ from aerial_vpr_cl.geo.grid import NO_CLASS
 from aerial_vpr_cl.geo.view_kind import AS_SEEN
 from aerial_vpr_cl.knowledge.knowledge import Knowledge
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
-from aerial_vpr_cl.learning.labels import GNSS, REASONS, Label, Step, label_flight
+from aerial_vpr_cl.learning.labels import GNSS, REASONS, TRACK, Label, Step, label_flight
 from aerial_vpr_cl.localization.localizer import Localizer
 from aerial_vpr_cl.localization.open_tracker import proposing, tracker_over
 from aerial_vpr_cl.localization.tracker import Tracker
 from aerial_vpr_cl.mission.course import with_course_heading
 from aerial_vpr_cl.mission.gnss import OUTSIDE_MAP
 from aerial_vpr_cl.mission.gnss import REASONS as GNSS_REASONS
-from aerial_vpr_cl.mission.mission import Mission, gates_of, read_flight, read_mission
+from aerial_vpr_cl.mission.mission import Flight, Mission, gates_of, read_flight, read_mission
 from aerial_vpr_cl.progress import Progress, silent
 
 log = logging.getLogger(__name__)
@@ -37,11 +37,27 @@ def read_labelled(
     """
     image_topic, fix_topic = settings.image_topic or None, settings.fix_topic or None
     grid, terrain = known.map.grid, known.map.terrain
-    if settings.labels == GNSS or (settings.labels == "auto" and known.map.settings.view == AS_SEEN):
-        mission = read_mission(path, grid, image_topic=image_topic, fix_topic=fix_topic, terrain=terrain)
-        return with_course_heading(mission), {GNSS: len(mission)}
-    flight = read_flight(path, grid, image_topic=image_topic, fix_topic=fix_topic, terrain=terrain)
-    labels = label_flight(flight, grid, _trackers(known, progress), settings, gates_of(path), progress)
+    if settings.labels != GNSS:
+        flight = read_flight(path, grid, image_topic=image_topic, fix_topic=fix_topic, terrain=terrain)
+        # Frames as seen may come from a drone that has nothing but camera and GNSS: no track is proven then.
+        if settings.labels == TRACK or known.map.settings.view != AS_SEEN or knows_attitude_and_height(flight):
+            return _proven(flight, known, settings, progress)
+    mission = read_mission(path, grid, image_topic=image_topic, fix_topic=fix_topic, terrain=terrain)
+    return with_course_heading(mission), {GNSS: len(mission)}
+
+
+def knows_attitude_and_height(flight: Flight) -> bool:
+    """Whether most frames can be laid on the map by what was recorded, whatever the network is shown."""
+    known = [frame.situation.heading_known and frame.situation.height_m is not None for frame in flight.frames]
+    return 2 * sum(known) > len(known)
+
+
+def _proven(
+    flight: Flight, known: Knowledge, settings: AdaptSettings, progress: Progress
+) -> tuple[Mission, dict[str, int]]:
+    """The frames whose position the flight itself proves."""
+    grid = known.map.grid
+    labels = label_flight(flight, grid, _trackers(known, progress), settings, gates_of(flight.path), progress)
     refused, frames = Counter(flight.refused) + Counter(labels.left_out), []
     for frame, label in zip(flight.frames, labels.labels):
         if not isinstance(label, Label):
@@ -52,7 +68,7 @@ def read_labelled(
         frames.append(replace(frame, position=label.position))
     if not frames:
         words = ", ".join(f"{count} {reason} ({WORDS.get(reason, reason)})" for reason, count in refused.items())
-        raise MissionError(f"{path}: no frame has a position that is proven: {words}; nothing is learnt from it")
+        raise MissionError(f"{flight.path}: no frame has a position that is proven: {words}; nothing is learnt from it")
     log.info("%s: positions from %s", flight.name, labels.sources)
     placed = Mission(flight.path, flight.name, flight.modality, tuple(frames), dict(refused))
     return with_course_heading(placed), labels.sources
