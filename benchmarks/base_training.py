@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -29,18 +30,21 @@ from tracking import MAP_DATE, flown
 from aerial_vpr_cl.evaluation.flight_score import score
 from aerial_vpr_cl.evaluation.store_evaluation import follow
 from aerial_vpr_cl.files import replace_file
+from aerial_vpr_cl.knowledge.facts import GenerationFacts
 from aerial_vpr_cl.knowledge.generations import GenerationStore
-from aerial_vpr_cl.knowledge.knowledge import load_knowledge
+from aerial_vpr_cl.knowledge.knowledge import commit_generation, load_knowledge
 from aerial_vpr_cl.knowledge.map_dates import add_dates
 from aerial_vpr_cl.knowledge.map_folder import build_map
-from aerial_vpr_cl.learning import weight_mean
+from aerial_vpr_cl.learning import base_training
 from aerial_vpr_cl.learning.augmentation import AUGMENTATIONS, PAPER, STYLE, Augmentation
-from aerial_vpr_cl.learning.base_training import train_base
 from aerial_vpr_cl.learning.base_training_settings import BaseTrainingSettings
 from aerial_vpr_cl.learning.calibration import scores_of
 from aerial_vpr_cl.learning.satellite_batches import held_out_views
+from aerial_vpr_cl.learning.weight_mean import WeightMean
 from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings, SingleFrames
+from aerial_vpr_cl.memory.buffer import ReplayBuffer
 from aerial_vpr_cl.mission.mission import Flight
+from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.progress import ProgressBar
 from aerial_vpr_cl.satellite.patches import PatchSettings
 from aerial_vpr_cl.satellite.raster import SatelliteMap
@@ -61,7 +65,10 @@ CHANGES = {
     "moved borders of surfaces": ("bands",),
 }
 ALL = "all"
-LAST_WEIGHTS = "all, the last weights instead of their mean"
+MEANS = {  # of the weights of that same training, by the power of a step's number that it counts by
+    "all, a mean of later weights": 16.0,
+    "all, the last weights instead of their mean": 1e12,
+}
 TWO_DATES = "all, on a map of two dates"
 SECOND_DATE = "m_4709963_se_14_1_20180716.tif"
 FRAMES = 40
@@ -72,7 +79,7 @@ def variants() -> dict[str, Augmentation]:
     alone = {
         name: Augmentation(**{field: getattr(STYLE, field) for field in fields}) for name, fields in CHANGES.items()
     }
-    return {"none (the paper's crops)": PAPER, **alone, ALL: STYLE, LAST_WEIGHTS: STYLE, TWO_DATES: STYLE}
+    return {"none (the paper's crops)": PAPER, **alone, ALL: STYLE, TWO_DATES: STYLE}
 
 
 @dataclass(frozen=True)
@@ -118,7 +125,7 @@ def thinned(spec: MissionSpec, frames: int) -> MissionSpec:
     return replace(spec, frames=frames, track=replace(spec.track, spacing_m=spacing_m))
 
 
-def train(folder: Path, kind: str, looks: str, how: Augmentation, steps: int, seed: int) -> Trained:
+def train(folder: Path, kind: str, looks: str, how: Augmentation, steps: int, seed: int) -> Iterator[Trained]:
     """Train under some looks, and place crops of the map's date, and crops and frames of those of the missions."""
     settings = BaseTrainingSettings(
         backbone="tf_efficientnet_lite0",
@@ -132,26 +139,53 @@ def train(folder: Path, kind: str, looks: str, how: Augmentation, steps: int, se
         seed=seed,
         device="cpu",
     )
-    growth = 1e12 if looks == LAST_WEIGHTS else weight_mean.GROWTH  # so large that the last step counts alone
+    means: dict[str, WeightMean] = {}
     with tempfile.TemporaryDirectory() as scratch:
         store = Path(scratch) / "store"
         build_map(folder / MAP_DATE, store, replace(MAP, view=kind), bands=[1, 2, 3])
         if looks == TWO_DATES:
             add_dates(store, [folder / SECOND_DATE], bands=[1, 2, 3])
         start = time.monotonic()
-        with patch.dict(AUGMENTATIONS, style=how), patch.object(weight_mean, "GROWTH", growth):
-            train_base(store, settings, ProgressBar())
-        seconds = round(time.monotonic() - start)
+        with patch.dict(AUGMENTATIONS, style=how), patch.object(base_training, "WeightMean", beside(means)):
+            base_training.train_base(store, settings, ProgressBar())
+        way = steps, seed, round(time.monotonic() - start)
+        yield Trained(kind, looks, *way, **shares_near(folder, store))
+        for name, mean in means.items() if looks == ALL else ():
+            buffer = ReplayBuffer.empty(mean.network.grid.n_groups)
+            commit_generation(GenerationStore(store), mean.network, buffer, GenerationFacts())
+            yield Trained(kind, name, *way, **shares_near(folder, store))
 
-        def near(raster: Path, bands: list[int]) -> float:
-            return float((errors_m(store, raster, bands) <= NEAR_M).mean())
 
-        specs = {spec.name: spec for spec in load_scenario(SCENARIO, raster=folder).missions}
-        flown_over = {name: specs[name] for name in flights(folder)}
-        crops = {name: near(folder / Path(spec.raster).name, list(spec.bands)) for name, spec in flown_over.items()}
-        network = SingleFrames(Localizer.open(store), LocalizerSettings(min_confidence=0.0))
-        frames = {name: score([follow(network, flight)]).recall["300"] for name, flight in flights(folder).items()}
-        return Trained(kind, looks, steps, seed, seconds, near(folder / MAP_DATE, [1, 2, 3]), crops, frames)
+def beside(means: dict[str, WeightMean]) -> type[WeightMean]:
+    """The mean of base training, which fills in others as it goes."""
+
+    class Beside(WeightMean):
+        def __init__(self, network: Network) -> None:
+            super().__init__(network)
+            means.update({name: WeightMean(network, growth) for name, growth in MEANS.items()})
+
+        def add(self, step: int) -> None:
+            super().add(step)
+            for mean in means.values():
+                mean.add(step)
+
+    return Beside
+
+
+def shares_near(folder: Path, store: Path) -> dict[str, Any]:
+    """The figures of a store's newest network."""
+
+    def near(raster: Path, bands: list[int]) -> float:
+        return float((errors_m(store, raster, bands) <= NEAR_M).mean())
+
+    specs = {spec.name: spec for spec in load_scenario(SCENARIO, raster=folder).missions}
+    flown_over = {name: specs[name] for name in flights(folder)}
+    network = SingleFrames(Localizer.open(store), LocalizerSettings(min_confidence=0.0))
+    return {
+        "own_date": near(folder / MAP_DATE, [1, 2, 3]),
+        "crops": {name: near(folder / Path(spec.raster).name, list(spec.bands)) for name, spec in flown_over.items()},
+        "frames": {name: score([follow(network, flight)]).recall["300"] for name, flight in flights(folder).items()},
+    }
 
 
 def table(results: list[Trained]) -> Iterator[str]:
@@ -193,8 +227,9 @@ def main() -> None:
         results = read(args.out)
         if (args.kind, looks, args.steps, args.seed) in {one.way for one in results}:
             continue
-        results.append(train(args.folder, args.kind, looks, how, args.steps, args.seed))
-        replace_file(args.out, (json.dumps([asdict(one) for one in results], indent=1) + "\n").encode())
+        for trained in train(args.folder, args.kind, looks, how, args.steps, args.seed):
+            results.append(trained)
+            replace_file(args.out, (json.dumps([asdict(one) for one in results], indent=1) + "\n").encode())
     print("\n".join(table(read(args.out))))
 
 

@@ -17,7 +17,8 @@ class WeightMean:
     how many steps are still to come: training may stop, or go on, after any of them.
     """
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, growth: float = GROWTH) -> None:
+        self.growth = growth
         self.network = network.copy_living_parts().eval()
         pairs = zip(self.network.parameters(), network.parameters())
         self.pairs = [(mean, now) for mean, now in pairs if now.requires_grad]
@@ -26,6 +27,6 @@ class WeightMean:
     @torch.no_grad()
     def add(self, step: int) -> None:
         """Take in the weights after a step, which are numbered from 1."""
-        share = (GROWTH + 1) / (step + GROWTH)  # polynomial decay averaging (Shamir and Zhang, ICML 2013)
+        share = (self.growth + 1) / (step + self.growth)  # polynomial decay averaging (Shamir and Zhang, ICML 2013)
         for mean, now in self.pairs:
             mean.lerp_(now, share)
