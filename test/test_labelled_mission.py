@@ -10,8 +10,9 @@ from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.knowledge import load_knowledge
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
-from aerial_vpr_cl.learning.labelled_mission import read_labelled
-from aerial_vpr_cl.mission.mission import read_mission
+from aerial_vpr_cl.learning.labelled_mission import can_be_followed, read_labelled
+from aerial_vpr_cl.mission.mission import read_flight, read_mission
+from aerial_vpr_cl.mission.situation import Situation
 from aerial_vpr_cl.simulation.gnss import GnssSettings
 from aerial_vpr_cl.simulation.sensors import InstrumentSettings
 from aerial_vpr_cl.simulation.sorties import simulate_mission
@@ -75,6 +76,14 @@ def test_as_seen_a_drone_with_camera_and_gnss_alone_is_labelled_as_in_the_paper(
     nothing = InstrumentSettings(imu=False, height=False, odometry=False, camera_info=False)
     sources, errors = labelled(world, as_seen, tmp_path / "bag", GnssSettings(), nothing)
     assert set(sources) == {"gnss"} and len(errors) >= 24
+
+
+def test_instruments_that_fail_in_flight_do_not_make_gnss_credible(world, as_seen, tmp_path):
+    simulate_mission(world, FLIGHT, tmp_path / "bag")
+    flight = read_flight(tmp_path / "bag", as_seen.map.grid)
+    blind = [replace(frame, situation=Situation()) for frame in flight.frames]
+    assert can_be_followed(replace(flight, frames=(*flight.frames[:1], *blind[1:])))
+    assert not can_be_followed(replace(flight, frames=tuple(blind)))
 
 
 def test_a_flight_over_other_ground_is_refused_and_says_why(known, tmp_path):

@@ -40,16 +40,18 @@ def read_labelled(
     if settings.labels != GNSS:
         flight = read_flight(path, grid, image_topic=image_topic, fix_topic=fix_topic, terrain=terrain)
         # Frames as seen may come from a drone that has nothing but camera and GNSS: no track is proven then.
-        if settings.labels == TRACK or known.map.settings.view != AS_SEEN or knows_attitude_and_height(flight):
+        if settings.labels == TRACK or known.map.settings.view != AS_SEEN or can_be_followed(flight):
             return _proven(flight, known, settings, progress)
     mission = read_mission(path, grid, image_topic=image_topic, fix_topic=fix_topic, terrain=terrain)
     return with_course_heading(mission), {GNSS: len(mission)}
 
 
-def knows_attitude_and_height(flight: Flight) -> bool:
-    """Whether most frames can be laid on the map by what was recorded, whatever the network is shown."""
-    known = [frame.situation.heading_known and frame.situation.height_m is not None for frame in flight.frames]
-    return 2 * sum(known) > len(known)
+def can_be_followed(flight: Flight) -> bool:
+    """Whether any frame can be laid on the map by what was recorded; then GNSS has to prove itself.
+
+    So instruments that failed in flight never make a false GNSS credible: what they no longer prove is left out.
+    """
+    return any(frame.situation.heading_known and frame.situation.height_m is not None for frame in flight.frames)
 
 
 def _proven(
