@@ -1,6 +1,7 @@
 """Labels of a flight: from GNSS where the proven track agrees, else from the track, never from a lie."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -141,6 +142,37 @@ def test_a_flight_that_was_never_found_has_no_labels():
 def test_a_track_that_knows_only_the_neighbourhood_names_no_cell():
     made, _ = labelled(TRUTH, tracker(sigma_m=60.0), gaps=range(N))
     assert made.left_out == {UNSURE_TRACK: N}
+
+
+@pytest.mark.parametrize("off_m", [60.0, 110.0, 180.0])
+def test_a_vague_track_is_no_proof_of_gnss(off_m):
+    made, _ = labelled(TRUTH + np.array([off_m, 0.0]), tracker(sigma_m=55.0))
+    assert made.left_out == {UNSURE_TRACK: N}
+
+
+def test_gnss_bridges_a_stretch_where_the_track_is_vague_only_if_it_is_proven_around_it():
+    def track(k):
+        return place(TRUTH[k], 55.0 if 20 <= k < 30 else 10.0)
+
+    stamps = [k * S for k in range(N)]
+    track, sigmas = [track(k) for k in range(N)], np.full(N, 2.0)
+    assert all(label.source == GNSS for label in choose(track, TRUTH, sigmas, stamps, 50.0, 10.0))
+    off = TRUTH + np.array([110.0, 0.0])
+    labels = choose(track, off, sigmas, stamps, 50.0, 10.0)
+    assert [label if isinstance(label, str) else label.source for label in labels[18:32]] == (
+        2 * [TRACK] + 10 * [UNSURE_TRACK] + 2 * [TRACK]
+    )
+
+
+def test_fixes_that_are_refused_do_not_widen_those_that_are_believed():
+    """A receiver that says "3 km" in between must not make a lie of one kilometre agree with the track."""
+    lying = flight(LIES["constant offset of a kilometre"])
+    lost = [fix._replace(stamp_ns=fix.stamp_ns + S // 2, sigma_m=3000.0) for fix in lying.fixes]
+    without_fix = [fix._replace(stamp_ns=fix.stamp_ns + S // 4, status=-1, sigma_m=4e6) for fix in lying.fixes]
+    mixed = replace(lying, fixes=(*lying.fixes, *lost, *without_fix))
+    made = label_flight(mixed, GRID, tracker(), LabelSettings())
+    assert made.sources == {TRACK: N}
+    assert worst_m(made) < 10.0
 
 
 def test_two_ways_that_contradict_each_other_prove_nothing():

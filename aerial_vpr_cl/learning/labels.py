@@ -96,7 +96,8 @@ def label_flight(
     """
     settings, gates = settings or LabelSettings(), gates or GnssGates()
     stamps = [frame.stamp_ns for frame in flight.frames]
-    gnss, _ = Track(flight.fixes, gates, grid.projection).at(stamps)
+    receiver = Track(flight.fixes, gates, grid.projection)
+    gnss, _ = receiver.at(stamps)
     placed = tuple(replace(frame, position=point) for frame, point in zip(flight.frames, gnss))
     frames = with_course_heading(replace(flight, frames=placed)).frames
     forwards = _follow(frames, new_tracker(), progress, "follow")
@@ -104,7 +105,7 @@ def label_flight(
     track = [join(there, back) for there, back in zip(forwards, backwards)]
     radius_m = settings.label_radius_cells * grid.cell_side_m
     believed = gnss if settings.labels != TRACK else np.full_like(gnss, np.nan)
-    return Labels(choose(track, believed, _sigmas(flight, gates, stamps), stamps, radius_m, settings.gnss_bridge_s))
+    return Labels(choose(track, believed, receiver.sigmas_at(stamps), stamps, radius_m, settings.gnss_bridge_s))
 
 
 def join(first: Place | None, second: Place | None) -> Place | None:
@@ -130,20 +131,24 @@ def choose(
     radius_m: float,
     bridge_s: float,
 ) -> tuple[Label | str, ...]:
-    """Labels from the (n,) track and the (n, 2) GNSS positions, NaN where there is none."""
-    agrees = [_agrees(place, point, sigma) for place, point, sigma in zip(track, gnss, gnss_sigmas_m)]
+    """Labels from the (n,) track and the (n, 2) GNSS positions, NaN where there is none.
+
+    A track that is not sure enough to be a label is no proof of GNSS either: it may be a cell away and still agree.
+    """
     labels: list[Label | str] = []
+    words = [_word_on(place, point, sigma) for place, point, sigma in zip(track, gnss, gnss_sigmas_m)]
+    sure = [place is not None and place.radius_m <= radius_m for place in track]
+    verdicts = [word if sure[k] or word is False else None for k, word in enumerate(words)]
     for k, (place, point) in enumerate(zip(track, gnss)):
-        if agrees[k]:
-            labels.append(Label(point, float(gnss_sigmas_m[k]), GNSS))
+        by_gnss = Label(point, float(gnss_sigmas_m[k]), GNSS)
+        if place is not None and sure[k]:
+            labels.append(by_gnss if words[k] else Label(place.position, place.radius_m / 2.448, TRACK))
+        elif np.isfinite(point).all() and words[k] is not False and _is_bridged(verdicts, stamps_ns, k, bridge_s):
+            labels.append(by_gnss)
         elif place is not None:
-            sure = place.radius_m <= radius_m
-            labels.append(Label(place.position, place.radius_m / 2.448, TRACK) if sure else UNSURE_TRACK)
-        elif np.isfinite(point).all():
-            proven = _is_bridged(agrees, track, stamps_ns, k, bridge_s)
-            labels.append(Label(point, float(gnss_sigmas_m[k]), GNSS) if proven else GNSS_UNPROVEN)
+            labels.append(UNSURE_TRACK)
         else:
-            labels.append(NO_TRACK)
+            labels.append(GNSS_UNPROVEN if np.isfinite(point).all() else NO_TRACK)
     return tuple(labels)
 
 
@@ -176,31 +181,20 @@ def _follow(frames: Sequence[Frame], step: Step, progress: Progress, what: str) 
     return places
 
 
-def _agrees(place: Place | None, point: NDArray[np.float64], sigma_m: float) -> bool:
+def _word_on(place: Place | None, point: NDArray[np.float64], sigma_m: float) -> bool | None:
+    """Whether the track agrees with GNSS; None where one of them says nothing."""
     if place is None or not np.isfinite(point).all():
-        return False
+        return None
     apart = point - place.position
     covariance = place.covariance + np.eye(2) * sigma_m**2
     return bool(apart @ np.linalg.solve(covariance, apart) <= SAME_PLACE)
 
 
-def _is_bridged(
-    agrees: Sequence[bool], track: Sequence[Place | None], stamps_ns: Sequence[int], k: int, bridge_s: float
-) -> bool:
-    """Whether the proven frames next to this one, on both sides and near in time, agree with GNSS."""
+def _is_bridged(verdicts: Sequence[bool | None], stamps_ns: Sequence[int], k: int, bridge_s: float) -> bool:
+    """Whether the verdicts on GNSS next to this frame, on both sides and near in time, are good."""
 
     def neighbour(indices: range) -> bool:
-        found = next((j for j in indices if track[j] is not None), None)
-        return found is not None and agrees[found] and abs(stamps_ns[found] - stamps_ns[k]) <= bridge_s * 1e9
+        found = next((j for j in indices if verdicts[j] is not None), None)
+        return found is not None and verdicts[found] is True and abs(stamps_ns[found] - stamps_ns[k]) <= bridge_s * 1e9
 
-    return neighbour(range(k - 1, -1, -1)) and neighbour(range(k + 1, len(track)))
-
-
-def _sigmas(flight: Flight, gates: GnssGates, stamps_ns: Sequence[int]) -> NDArray[np.float64]:
-    """(n,) standard deviations that the receiver states around the frames; where it states none, half the gate."""
-    if not flight.fixes:
-        return np.full(len(stamps_ns), np.nan)
-    times = np.array([fix.stamp_ns for fix in flight.fixes], np.float64)
-    stated = np.array([fix.sigma_m for fix in flight.fixes], np.float64)
-    stated = np.where(np.isfinite(stated) & (stated > 0.0), stated, gates.max_sigma_m / 2.0)
-    return np.interp(np.asarray(stamps_ns, np.float64), times, stated)
+    return neighbour(range(k - 1, -1, -1)) and neighbour(range(k + 1, len(verdicts)))

@@ -125,6 +125,7 @@ class Track:
         self.gates = gates
         self.stamps_ns = stamps[good]
         self.points = points[good]
+        self._sigmas_m = np.array([ordered[k].sigma_m for k in good], np.float64)
         self._all_stamps_ns = stamps
         self._faults = faults
 
@@ -143,6 +144,16 @@ class Track:
             reasons[outside] = OUTSIDE_MAP
             positions[outside] = np.nan
         return positions, reasons
+
+    def sigmas_at(self, stamps_ns: ArrayLike) -> NDArray[np.float64]:
+        """(n,) standard deviations of positions at these times, of the fixes around them; half the gate for fixes that
+        state none, NaN where there are no fixes."""
+        stamps = np.asarray(stamps_ns, np.int64).reshape(-1)
+        if len(self.stamps_ns) == 0:
+            return np.full(len(stamps), np.nan)
+        stated = np.where(self._sigmas_m > 0.0, self._sigmas_m, self.gates.max_sigma_m / 2.0)
+        start_ns = self.stamps_ns[0]
+        return np.interp((stamps - start_ns).astype(float), (self.stamps_ns - start_ns).astype(float), stated)
 
     def _reachable(self, stamps: NDArray[np.int64]) -> NDArray[np.bool_]:
         known = self.stamps_ns
