@@ -47,6 +47,13 @@ def test_a_kernel_has_the_covariance_it_was_asked_for(sigma_east, sigma_north, c
     np.testing.assert_allclose(covariance, wanted, rtol=0.03, atol=0.02 * np.trace(wanted))
 
 
+@pytest.mark.parametrize("radius_m", [1.0, 4.0, 5.0, 12.0, 19.0, 40.0, 90.0])
+def test_a_disc_of_any_size_spreads_by_its_variance(radius_m):
+    kernel = disc_kernel(radius_m, 10.0)
+    offsets = (np.arange(len(kernel)) - len(kernel) // 2) * 10.0
+    assert (kernel.sum(axis=0) * offsets**2).sum() == pytest.approx(radius_m**2 / 4.0, rel=0.1)
+
+
 def test_a_disc_and_a_ring_reach_as_far_as_they_say():
     _, covariance = moments(disc_kernel(80.0, STEP))
     np.testing.assert_allclose(covariance, np.eye(2) * 80.0**2 / 4.0, rtol=0.05, atol=1e-6)

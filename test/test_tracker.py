@@ -9,6 +9,7 @@ import pytest
 from registration_support import painted_map, place
 from tracker_support import Drone, tracker_over
 
+from aerial_vpr_cl.geo.rotation import from_angles
 from aerial_vpr_cl.localization.estimate import BLANK_IMAGE, BLIND, FROZEN_CAMERA, SAME_MOMENT, Estimate, Rejection
 from aerial_vpr_cl.localization.motion_model import OdometryWatch
 from aerial_vpr_cl.localization.proposal import Proposal
@@ -147,6 +148,31 @@ def test_blank_images_are_bridged_by_odometry_for_a_while(satellite):
     tracker.relocalize()
     answer = frame(tracker, drone, drone.fly(10.0), image=blank)
     assert isinstance(answer, Rejection) and (answer.reason, answer.state) == (BLANK_IMAGE, SEARCHING)
+
+
+UNSEEN = {
+    "blank": lambda drone: (np.full((120, 120, 3), 90, np.uint8), drone.situation()),
+    "the same again": lambda drone: (None, drone.situation()),
+    "looking away": lambda drone: (drone.look(), replace(drone.situation(), rotation=from_angles(70.0, 80.0, 0.0))),
+    "of another camera": lambda drone: (drone.look()[:, :60], drone.situation()),
+}
+
+
+@pytest.mark.parametrize("what", UNSEEN)
+@pytest.mark.parametrize("seconds", [0.2, 2.0])
+def test_without_odometry_a_drone_that_sees_nothing_says_nothing(satellite, what, seconds):
+    """It flew on or it stopped: nobody knows."""
+    tracker, drone = tracker_over(satellite), Drone(satellite, has_odometry=False)
+    frame(tracker, drone)
+    answers, _ = follow(tracker, drone, 14)
+    assert isinstance(answers[-1], Estimate)
+    last = drone.look()
+    frame(tracker, drone, drone.fly(0.0), image=last)
+    for _ in range(8):
+        drone.stamp_ns += int(seconds * 1e9)
+        image, situation = UNSEEN[what](drone)
+        answer = tracker.step(drone.stamp_ns, last if image is None else image, situation)
+        assert isinstance(answer, Rejection), answer
 
 
 def test_flying_off_the_map_is_said(satellite):

@@ -25,6 +25,7 @@ LOOKS_AWAY = "camera looks away"
 SEES_LITTLE = "sees too little"
 OTHER_CAMERA = "image of another camera"
 FROZEN_CAMERA = "camera frozen"
+SAME_IMAGE = "same image"
 SAME_MOMENT = "same moment"
 BLIND = "heading and scale unknown"
 MISFIT_VIEW = "view does not fit"
@@ -37,6 +38,7 @@ REASONS = {
     SEES_LITTLE: "the camera saw almost nothing of the footprint the map is cut to: on the ground, or a wrong height",
     OTHER_CAMERA: "the image has another shape than the camera model: calibrate for this resolution",
     FROZEN_CAMERA: "the image stayed the same while the drone moved: camera or odometry is wrong",
+    SAME_IMAGE: "the image is that of before, and without odometry nobody knows whether the drone moved since",
     SAME_MOMENT: "the stamp is that of the frame before: the clock stands still",
     BLIND: "without heading and height a view fits too many places: give the imu or the height",
     MISFIT_VIEW: "the view does not show what the map has there",

@@ -13,6 +13,8 @@ MOST_PER_TURN = 0.4
 MOST_TURNS = 12
 """More variance than so many turns give is sampled from the Gaussian itself, which is wide enough for that by then."""
 REACH_SIGMAS = 4.0
+SMALL_DISC = 2.0
+"""Radius in cells from which on a disc is drawn as such."""
 
 
 def gaussian_kernel(covariance: ArrayLike, step_m: float) -> NDArray[np.float64]:
@@ -35,10 +37,13 @@ def gaussian_kernel(covariance: ArrayLike, step_m: float) -> NDArray[np.float64]
 
 
 def disc_kernel(radius_m: float, step_m: float) -> NDArray[np.float64]:
-    """(k, k) even weights within a radius: all that is known of the motion is how far it can have gone."""
+    """(k, k) even weights within a radius: all that is known of the motion is how far it can have gone.
+
+    A disc of few cells is the Gaussian of its variance: one within a cell would not spread at all.
+    """
+    if radius_m < SMALL_DISC * step_m:
+        return gaussian_kernel(np.eye(2) * radius_m**2 / 4.0, step_m)
     reach = math.ceil(radius_m / step_m)
-    if reach == 0:
-        return np.ones((1, 1))
     # Cells that the circle cuts count by the share inside: each is looked at in 5 × 5 points.
     fine = (np.arange((2 * reach + 1) * 5) + 0.5) / 5.0 - reach - 0.5
     inside = np.hypot(fine[:, None], fine[None, :]) * step_m <= radius_m

@@ -91,16 +91,19 @@ class MotionModel:
         heading_sigma_deg: float,
         seconds: float,
         alone_m: float,
+        unseen_s: float,
         step_m: float,
         velocity: NDArray[np.float64],
     ) -> Step:
         """The step between two frames.
 
-        `alone_m` is how far the drone went by odometry alone before it; `velocity` (2,) in m/s east and north is what
-        the track shows, for drones without odometry: else the belief would lag behind a steady flight.
+        `alone_m` is how far the drone went by odometry alone before it, `unseen_s` how long nothing was seen;
+        `velocity` (2,) in m/s east and north is what the track shows, for drones without odometry: else the belief
+        would lag behind a steady flight.
         """
         if motion is None:
-            radius_m = self.fastest_m_s * seconds
+            # Where it can have gone in time T is a disc of radius v T, in however many steps: they are no random walk.
+            radius_m = self.fastest_m_s * math.sqrt(seconds**2 + 2.0 * unseen_s * seconds)
             return Step(velocity * seconds, disc_kernel(radius_m, step_m), 0.0, False)
         length_m = float(np.hypot(*motion.forward_left_m))
         # The error of a way of length D is a share of D: each further step adds (D + d)² − D².

@@ -17,6 +17,7 @@ from aerial_vpr_cl.localization.estimate import (
     BLIND,
     FROZEN_CAMERA,
     MISFIT_VIEW,
+    SAME_IMAGE,
     SAME_MOMENT,
     Estimate,
     Rejection,
@@ -112,7 +113,8 @@ class Tracker:
         self._novelty.renew()
         self._blind.reset()
         self._lasting.reset()
-        self._alone_m = 0.0
+        self._alone_m = 0.0  # by odometry, without a view that fitted
+        self._unseen_s = 0.0  # without any view
         self._plan.reset()
 
     def initialize(self, position: ArrayLike, covariance: ArrayLike) -> None:
@@ -179,12 +181,14 @@ class Tracker:
             known.heading_sigma_deg,
             seconds,
             self._alone_m,
+            self._unseen_s,
             self.belief.lattice.step_m,
             self._course.velocity,
         )
         self.belief.predict(step.displacement, step.kernel)
         self.belief.leak(self.settings.leak)
         self._alone_m += step.length_m
+        self._unseen_s += seconds
         self._novelty.add(step if motion is not None else None, seconds)
         if step.guided:
             self._lasting.move(step.length_m, seconds, step.noise, step.spread_m2)
@@ -223,6 +227,7 @@ class Tracker:
             self._lasting.see(findings.place_error(view), weighing.shape)
             self._alone_m *= 1.0 - weighing.place if findings.misfit is False else 1.0
         self._novelty.used()
+        self._unseen_s = 0.0
         return findings
 
     def _react(self, before: str, findings: Findings, mode: Mode | None) -> None:
@@ -270,11 +275,12 @@ class Tracker:
         return findings.misfit is False and findings.supports is True
 
     def _is_proven(self, view: View | Rejection, step: Step | None) -> bool:
-        """Whether geometry has had its say. A network errs the same way frame after frame: alone it proves nothing."""
-        if self._register is None:
-            return True
-        blind = isinstance(view, View) and is_blind(view)
-        return self._laid and not (blind and (step is None or not step.guided))
+        """Whether geometry has had its say: now, or before odometry led on from there. A network errs the same way
+        frame after frame: alone it proves nothing. Nor does a course that nobody sees any more."""
+        geometry = self._register is not None
+        seen = isinstance(view, View) and not self._images.repeated and not (geometry and is_blind(view))
+        guided = step is not None and step.guided
+        return (self._laid or not geometry) and (seen or guided)
 
     def _why_silent(self, view: View | Rejection) -> str:
         """The nearest cause: the image, what is not known of it, or the state of the track."""
@@ -282,6 +288,8 @@ class Tracker:
             return view.reason
         if self._register is not None and is_blind(view):
             return BLIND
+        if self._images.repeated:
+            return SAME_IMAGE
         return MISFIT_VIEW if self.state == TRACKING else self.state
 
     def _max_radius_m(self, view: View | Rejection) -> float:
