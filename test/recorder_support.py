@@ -19,14 +19,14 @@ def fix_at(seconds, **changes):
     return Fix(stamp(seconds), latitude, longitude, 500.0, 0, 2.0)._replace(**changes)
 
 
-def record(folder, settings=ALL, *, seconds=20, image=jpeg, fix=fix_at, gates=None, hz=1):
+def record(folder, settings=ALL, *, seconds=20, image=jpeg, fix=fix_at, gates=None, hz=1, is_caught=False):
     """Fly a recorder through the flight of mission_support: a frame every 1/hz s, a fix every half second."""
     recorder = MissionRecorder(folder, GRID, settings, gates or GnssGates())
     recorder.start().result(LIMIT_S)
     for step in range(seconds * 2 * hz):
         time = step / (2 * hz)
         if step % hz == 0 and (found := fix(time)) is not None:
-            recorder.offer_fix(found)
+            recorder.offer_fix(found, is_caught=is_caught)
         if step % 2 == 0:
             recorder.offer_image(stamp(time), image(step // 2))
             pace(recorder)

@@ -208,6 +208,29 @@ def test_odometry_is_steady_between_answers_and_moves_with_the_filter():
     assert told.tick(1, 1103 * S) == []
 
 
+@pytest.mark.parametrize("output", ["odometry", "global_position_sensor"])
+def test_a_clock_that_is_set_back_does_not_carry_positions_astray(output):
+    """Flying east at 15 m/s, the clock is set back by 5 s: positions of the filter from before it lie ahead in time."""
+    told = reporter(output, rate_hz=10.0)
+    told.state("tracking", "", 0)
+    told.told(Origin(47.0, -99.0))
+    errors = []
+    for k in range(400):
+        east_m = 1.5 * k
+        now = 1100 * S + k * S // 10 - (5 * S if k >= 200 else 0)
+        told.told(LocalPosition(now, np.array([500.0 + east_m, 0.0, 80.0]), np.zeros(3), LEVEL))
+        if k == 200:
+            told.silent()  # as the localization is when its time runs back
+        sent = told.answer(published(now - S // 5, east_m - 3.0), 1, now) if k % 5 == 0 and not 200 <= k < 210 else []
+        for message in [*sent, *told.tick(1, now)]:
+            is_odometry = message.get_type() == "ODOMETRY"
+            longitude = -99.0 if is_odometry else message.lon / 1e7
+            there_m = message.y if is_odometry else (longitude + 99.0) * 111_319.49 * math.cos(math.radians(47.0))
+            errors.append(there_m - east_m)
+    assert len(errors) > 70
+    assert np.abs(errors).max() < 5.0
+
+
 def test_odometry_says_no_more_than_the_positions_it_repeats():
     told = reporter("odometry", rate_hz=10.0, lasting_s=4.0)
     told.state("tracking", "", 0)

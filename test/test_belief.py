@@ -108,6 +108,22 @@ def test_a_place_given_by_an_operator_is_where_he_said():
     assert mode.mass > 0.98
 
 
+@pytest.mark.parametrize("sigma_m", [300.0, 400.0])
+def test_a_place_is_spread_alike_whichever_way_it_is_drawn(sigma_m):
+    """Beyond 320 m only what lies over the map is drawn."""
+    belief = Belief(lattice_of(400, 400))
+    belief.place((2000.0, 2000.0), np.eye(2) * sigma_m**2)
+    assert belief.off_map < 0.01
+    assert modes(belief)[0].covariance[0, 0] == pytest.approx(sigma_m**2, rel=0.1)
+
+
+@pytest.mark.parametrize("variance_m2", [1e8, 1e12, 1e30])
+def test_a_place_that_is_no_statement_costs_no_memory_and_says_off_the_map(variance_m2):
+    belief = Belief(lattice_of())
+    belief.place((1500.0, 1000.0), np.eye(2) * variance_m2)
+    assert belief.off_map > 0.95 and belief.histogram.total() + belief.off_map == pytest.approx(1.0)
+
+
 @given(st.integers(0, 2**32 - 1))
 @settings(max_examples=15, deadline=None)
 def test_a_sparse_update_is_a_dense_one(seed):

@@ -103,7 +103,7 @@ def test_a_frozen_receiver_is_named_though_it_says_nothing_wrong():
     assert flight.last(30).trusted
     still = flight.truth
     named = next(report for report in flight.fly(60, frozen=still) if report.state == FROZEN)
-    assert named.trusted is False and "same position" in str(named)
+    assert named.is_caught and named.trusted is False and "same position" in str(named)
 
 
 def test_silence_no_fix_and_own_answers_are_absence():
@@ -112,6 +112,7 @@ def test_silence_no_fix_and_own_answers_are_absence():
     assert flight.last(30).state == AGREE
     assert flight.last(10, fixes=False).state == ABSENT
     assert "no fix" in flight.last(1, status=-1).reason
+    assert not flight.watch.report().is_caught  # a receiver that says nothing does not lie
     flight.watch.add_fix(Fix(START_NS, 47.0, 8.0, is_own=True))
     assert OWN_ESTIMATE in flight.watch.report().reason
 

@@ -1,5 +1,7 @@
 """What is recorded is the flight to learning: its frames, fixes and readings, within rate and gates."""
 
+from dataclasses import replace
+
 import cv2
 import numpy as np
 import pytest
@@ -85,6 +87,18 @@ def test_frames_that_gnss_puts_off_the_map_are_not_recorded(tmp_path):
         tmp_path / "m", fix=lambda seconds: fix_at(seconds + 1000.0)._replace(stamp_ns=stamp(seconds))
     )
     assert path is None and recorder.status.refused == {"outside map": 20}
+
+
+@pytest.mark.parametrize("lie", ["far away", "one place for ever"])
+def test_frames_are_not_left_out_for_what_a_receiver_says_that_was_caught(tmp_path, lie):
+    def fix(seconds):
+        return fix_at(0.0 if lie == "one place for ever" else seconds + 1000.0)._replace(stamp_ns=stamp(seconds))
+
+    spaced = replace(ALL, spacing_m=5.0)
+    assert record(tmp_path / "believed", spaced, fix=fix)[1].status.frames <= 1
+    path, recorder = record(tmp_path / "caught", spaced, fix=fix, is_caught=True)
+    assert (recorder.status.frames, recorder.status.without_fix) == (20, 20)
+    assert len(read_flight(path, GRID).fixes) >= 20  # which are there for those who want to know
 
 
 def test_what_the_drone_knows_is_recorded_with_the_frames_and_read_again(tmp_path):

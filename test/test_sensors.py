@@ -325,6 +325,18 @@ def test_a_bag_that_is_played_again_begins_anew():
     assert motion is None and again.rotation is None  # readings of then are not there any more
 
 
+def test_after_a_clock_was_set_back_nothing_of_before_is_mixed_in():
+    """Set back by 3 s while the drone turned on: both sides of the moment would be there, one of them 90° off."""
+    told = sensors(*[imu(t, heading_deg=10.0 * t) for t in np.arange(0.0, 6.0, 0.1)])
+    told.add(HeightReading(stamp(5.9), 100.0, 1.0))
+    told.add(odometry(5.9, 50.0, 0.0))
+    told.clear()
+    assert told.at(stamp(3.0))[0].rotation is None
+    told.add(imu(3.05, heading_deg=60.5))
+    situation, motion = told.at(stamp(3.1))
+    assert heading_of(situation.rotation) == pytest.approx(60.5) and situation.height_m is None and motion is None
+
+
 def test_late_and_repeated_readings_do_no_harm():
     flight = sensors(imu(0.0, 10.0), imu(0.4, 30.0), imu(0.2, 20.0), imu(0.2, 20.0), odometry(0.0, 0.0, 0.0))
     for reading in (odometry(0.4, 4.0, 0.0), odometry(0.4, 4.0, 0.0), odometry(0.2, 2.0, 0.0)):

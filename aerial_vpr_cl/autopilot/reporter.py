@@ -33,6 +33,8 @@ SENSOR, AUXILIARY, COMMAND, ODOMETRY, NOTHING = (
 TRACKING = "tracking"
 KEPT_NS = 10_000_000_000
 """How long the filter's own positions are remembered: answers are at most seconds old."""
+SET_BACK_NS = 1_000_000_000
+"""A stamp this much older than the newest is not late: the clock was set back."""
 TEXT_EVERY_NS = 2_000_000_000
 """A state that flickers does not fill the operator's screen."""
 ORIGIN_EVERY_NS = 2_000_000_000
@@ -98,7 +100,7 @@ class Reporter:
             self._gate.break_off()
         self._state = name
         said, said_ns = self._texted
-        if name == said or now_ns - said_ns < TEXT_EVERY_NS:
+        if name == said or abs(now_ns - said_ns) < TEXT_EVERY_NS:
             return []
         self._texted = (name, now_ns)
         return [status_text(f"VPR {name}: {words}" if words else f"VPR {name}", is_warning=name != TRACKING)]
@@ -145,7 +147,7 @@ class Reporter:
 
     def _offer_origin(self, answer: Position, system: int, now_ns: int) -> list[Any]:
         """A filter that has an origin keeps it without a word: only one that it reports itself is measured from."""
-        if now_ns - self._offered_ns < ORIGIN_EVERY_NS:
+        if abs(now_ns - self._offered_ns) < ORIGIN_EVERY_NS:
             return []
         self._offered_ns = now_ns
         return [set_origin(system, answer.latitude, answer.longitude)]
@@ -176,7 +178,7 @@ class Reporter:
         )
 
     def _is_due(self, now_ns: int) -> bool:
-        if now_ns - self._sent_ns < 1e9 / self._settings.rate_hz * 0.95:  # a timer is never quite on time
+        if abs(now_ns - self._sent_ns) < 1e9 / self._settings.rate_hz * 0.95:  # a timer is never quite on time
             return False
         self._sent_ns = now_ns
         return True
@@ -184,10 +186,14 @@ class Reporter:
 
 def _is_usable(position: Position, now_ns: int, max_age_s: float) -> bool:
     values = [position.latitude, position.longitude, *position.covariance.ravel()]
-    return bool(np.isfinite(values).all()) and position.sigma_m > 0.0 and now_ns - position.stamp_ns <= max_age_s * 1e9
+    is_young = abs(now_ns - position.stamp_ns) <= max_age_s * 1e9  # a clock set back makes old ones come from ahead
+    return bool(np.isfinite(values).all()) and position.sigma_m > 0.0 and is_young
 
 
 def _remember(queue: deque[Any], value: Any) -> None:
+    """Add what has a stamp; what is old is forgotten, and everything when the clock was set back."""
+    if queue and value.stamp_ns < queue[-1].stamp_ns - SET_BACK_NS:
+        queue.clear()
     queue.append(value)
     while queue[0].stamp_ns < value.stamp_ns - KEPT_NS:
         queue.popleft()

@@ -10,11 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.localization.evidence import Surface, Weighing, on_lattice, ratios, tempered
 from aerial_vpr_cl.localization.histogram import Histogram
-from aerial_vpr_cl.localization.kernels import gaussian_kernel
+from aerial_vpr_cl.localization.kernels import gaussian_at, gaussian_kernel
 from aerial_vpr_cl.localization.lattice import Lattice
 
 FOLD_BELOW = 2.0
 """A block none of whose cells has more than so many times the background's mass is background."""
+WIDE_CELLS = 32.0
+"""Sigma in cells above which a stated place is drawn over the map only: its kernel might be larger than any memory."""
 
 
 class Belief:
@@ -33,11 +35,18 @@ class Belief:
     def place(self, position: ArrayLike, covariance: ArrayLike) -> None:
         """Be where somebody said, as a Gaussian; what of it has no map beneath is off the map."""
         row, column = self.lattice.cell_of(position)
-        kernel = gaussian_kernel(covariance, self.lattice.step_m)
-        reach = kernel.shape[0] // 2
-        self.histogram = Histogram(self.lattice)
-        self.histogram.fill((row - reach, row + reach + 1), (column - reach, column + reach + 1), kernel)
         step, west, north = self.lattice.step_m, self.lattice.west, self.lattice.north
+        # Narrower ones are made as kernels, whose covariance is exact; of wide ones only what lies over the map.
+        is_wide = float(np.linalg.eigvalsh(np.asarray(covariance, float))[-1]) > (WIDE_CELLS * step) ** 2
+        self.histogram = Histogram(self.lattice)
+        if is_wide:
+            rows, columns = self.lattice.shape
+            mass = gaussian_at(covariance, step, np.arange(rows) - row, np.arange(columns) - column)
+            self.histogram.fill((0, rows), (0, columns), mass)
+        else:
+            kernel = gaussian_kernel(covariance, step)
+            reach = kernel.shape[0] // 2
+            self.histogram.fill((row - reach, row + reach + 1), (column - reach, column + reach + 1), kernel)
         self.histogram.offset = np.asarray(position, float) - (west + (column + 0.5) * step, north - (row + 0.5) * step)
         self.off_map = max(0.0, 1.0 - self.histogram.total())
         self._normalise()

@@ -65,6 +65,11 @@ class GnssReport:
     faults: dict[str, int] = field(default_factory=dict)  # fixes that cannot be used, by reason
     errors_m: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # of the track, if GNSS were true
 
+    @property
+    def is_caught(self) -> bool:
+        """Whether it says what is not true: fixes come, and they are not trusted."""
+        return self.trusted is False and self.state != ABSENT
+
     def __str__(self) -> str:
         return f"{self.state}: {self.reason}" if self.reason else self.state
 

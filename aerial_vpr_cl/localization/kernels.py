@@ -75,13 +75,24 @@ def _smallest(cells: NDArray[np.float64]) -> NDArray[np.float64]:
     return kernel
 
 
-def _sampled(cells: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A Gaussian of a covariance in cells² at the cell centres; a direction too thin for that is widened."""
-    values, vectors = np.linalg.eigh(cells)
-    inverse = (vectors / values.clip(0.5)) @ vectors.T
-    reach = math.ceil(REACH_SIGMAS * math.sqrt(values.max()))
-    offsets = np.arange(-reach, reach + 1, dtype=float)
-    east, north = offsets[None, :], -offsets[:, None]
+def gaussian_at(
+    covariance: ArrayLike, step_m: float, rows: NDArray[np.int64], columns: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """(rows, columns) mass of a Gaussian of (2, 2) covariance in m² in cells so many to the south and to the east.
+
+    A direction too thin for the cells is widened.
+    """
+    values, vectors = np.linalg.eigh(np.asarray(covariance, float) / step_m**2)
+    values = values.clip(0.5)
+    inverse = (vectors / values) @ vectors.T
+    east, north = columns[None, :].astype(float), -rows[:, None].astype(float)
     distance = inverse[0, 0] * east**2 + 2.0 * inverse[0, 1] * east * north + inverse[1, 1] * north**2
-    kernel = np.exp(-0.5 * distance)
+    return np.asarray(np.exp(-0.5 * distance) / (2.0 * math.pi * math.sqrt(values.prod())))
+
+
+def _sampled(cells: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A Gaussian of a covariance in cells² at the cell centres."""
+    reach = math.ceil(REACH_SIGMAS * math.sqrt(np.linalg.eigvalsh(cells)[-1]))
+    offsets = np.arange(-reach, reach + 1)
+    kernel = gaussian_at(cells, 1.0, offsets, offsets)
     return kernel / kernel.sum()

@@ -54,6 +54,7 @@ class FixItem(NamedTuple):
 
     fix: Fix
     serialized: bytes | None
+    is_caught: bool = False  # the receiver was caught in a lie
 
 
 class ReadingItem(NamedTuple):
@@ -123,7 +124,7 @@ class BudgetedMissions:
         if not 0 <= stamp_ns < END_OF_TIME_NS:
             self.count_lost(BAD_STAMP)
         elif isinstance(item, FixItem):
-            recording.add_fix(*item)
+            recording.add_fix(item.fix, item.serialized, is_caught=item.is_caught)
         elif isinstance(item, ReadingItem):
             recording.add_reading(*item)
         else:

@@ -53,6 +53,11 @@ class HeightMeter:
             altitude = Height(reading.altitude_m, self._settings.altitude_sigma_m)
             self._altitudes.add(reading.stamp_ns, altitude)
 
+    def clear(self) -> None:
+        """Forget all readings."""
+        self._heights.clear()
+        self._altitudes.clear()
+
     def at(self, stamp_ns: int, near: Near | None = None) -> tuple[Height | None, str]:
         """The height at a moment, and what is wrong with the way one would rather have known it."""
         around, why = self._heights.at(stamp_ns)

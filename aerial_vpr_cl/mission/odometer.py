@@ -58,6 +58,11 @@ class Odometer:
             self._places.clear()
         self._places.add(reading.stamp_ns, Place(position, rotation, self._origins))
 
+    def clear(self) -> None:
+        """Forget all readings: another clock begins, and with it another way."""
+        self._places.clear()
+        self._origins += 1
+
     @property
     def place(self) -> Place | None:
         """Where odometry has the drone at the frame asked for last."""

@@ -90,8 +90,11 @@ class Recording:
         """Size of the bag so far."""
         return self._writer.bytes_written
 
-    def add_fix(self, fix: Fix, serialized: bytes | None = None) -> None:
-        """Write a fix, and the frames that now lie between two; `serialized` is the NavSatFix it came in."""
+    def add_fix(self, fix: Fix, serialized: bytes | None = None, *, is_caught: bool = False) -> None:
+        """Write a fix, and the frames that now lie between two; `serialized` is the NavSatFix it came in.
+
+        Those of a receiver that `is_caught` in a lie place no frame.
+        """
         if serialized is not None:
             self._writer.write_serialized(self._writer.fix_topic, NAV_SAT_FIX, fix.stamp_ns, serialized)
         else:
@@ -99,9 +102,10 @@ class Recording:
             self._writer.write_fix(
                 fix.stamp_ns, fix.latitude, fix.longitude, fix.altitude, status=fix.status, variance_m2=variance
             )
-        self._fixes.append(fix)
-        if not fault_of(fix, self._gates):
-            self._good_ns.append(fix.stamp_ns)
+        if not is_caught:
+            self._fixes.append(fix)
+            if not fault_of(fix, self._gates):
+                self._good_ns.append(fix.stamp_ns)
         self._write_decided()
 
     def add_frame(self, stamp_ns: int, encoded: bytes) -> None:

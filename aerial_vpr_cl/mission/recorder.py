@@ -124,9 +124,12 @@ class MissionRecorder:
             self._last_taken_ns = stamp_ns
             self._put(ImageItem(stamp_ns, source))
 
-    def offer_fix(self, fix: Fix, serialized: bytes | None = None) -> None:
-        """Offer a fix, also while nothing is recorded; `serialized` is the NavSatFix it came in."""
-        item = FixItem(fix, serialized)
+    def offer_fix(self, fix: Fix, serialized: bytes | None = None, *, is_caught: bool = False) -> None:
+        """Offer a fix, also while nothing is recorded; `serialized` is the NavSatFix it came in.
+
+        Those of a receiver that `is_caught` in a lie are written, but no frame is left out for what they say.
+        """
+        item = FixItem(fix, serialized, is_caught)
         self._begin_or_end(self._auto.add_fix(fix, self.settings, self._wanted))
         with self._changed:
             if not self._wanted:

@@ -74,6 +74,13 @@ class FlightSensors:
             else:
                 self._odometer.add(reading)
 
+    def clear(self) -> None:
+        """Forget all readings but the calibration: the clock was set back, and they would mix with those to come."""
+        with self._lock:
+            self._attitudes.clear()
+            self._heights.clear()
+            self._odometer.clear()
+
     def at(
         self, stamp_ns: int, size_px: tuple[int, int] | None = None, near: Near | None = None
     ) -> tuple[Situation, Motion | None]:

@@ -89,7 +89,8 @@ class FlightInputs:
                 self._flight.sensors.add(AltitudeReading(fix.stamp_ns, fix.altitude))
             if self._flight.viewer is not None:
                 self._flight.viewer.add_fix(fix)
-            self._flight.recorder.offer_fix(fix, bytes(serialize_message(message)))
+            is_caught = self._flight.gnss.report().is_caught
+            self._flight.recorder.offer_fix(fix, bytes(serialize_message(message)), is_caught=is_caught)
 
     def _on_landed(self, message: Bool) -> None:
         with self._node.edge("landed"):
@@ -135,6 +136,7 @@ class FlightInputs:
         self._counters.add_time_jump()
         flight.forget_position()
         flight.gnss.reset()
+        flight.sensors.clear()
         if flight.viewer is not None:
             flight.viewer.forget()
         if flight.recorder.is_recording:
