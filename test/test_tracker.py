@@ -118,6 +118,19 @@ def test_a_motion_that_no_drone_can_make_is_not_believed_once():
     assert [watch.believed(motion, 2.0) for motion in (steady, braking)] == [steady, braking]
 
 
+@pytest.mark.parametrize("forward_m", [8.0, 24.0])
+def test_an_odometry_that_stands_still_is_believed_no_more_once_the_views_contradict_it(satellite, forward_m):
+    tracker, drone = found(satellite)
+    drone.odometry_factor = 0.0
+    answers, errors = follow(tracker, drone, 40, forward_m)
+    assert np.nanmax(errors) < 60.0
+    assert all(isinstance(answer, Estimate) for answer in answers[-5:])
+    assert np.nanmax(errors[-10:]) < 30.0
+    drone.odometry_factor = 1.03
+    answers, errors = follow(tracker, drone, 5, forward_m)
+    assert all(isinstance(answer, Estimate) for answer in answers) and errors.max() < 30.0
+
+
 def test_the_same_image_again_is_no_evidence(satellite):
     """A drone that stands still: the belief must not grow surer of the place it first thought of."""
     tracker, drone = tracker_over(satellite, min_confidence=1.0), Drone(satellite)

@@ -21,6 +21,8 @@ STANDING_M = 0.3
 
 MOST_ACCELERATION_M_S2 = 20.0
 """No drone speeds up or brakes by more than two g: an odometry that says so has jumped."""
+STILL_M_S, STUCK_S = 0.5, 2.0
+"""An odometry below this speed for so long says that the drone stands."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,7 @@ class Course:
 
 
 class OdometryWatch:
-    """Lets motions pass that a drone can make."""
+    """Lets motions pass that a drone can make, and that the views do not speak against."""
 
     def __init__(self) -> None:
         self.reset()
@@ -65,15 +67,25 @@ class OdometryWatch:
     def reset(self) -> None:
         """Know of no motion before."""
         self._before: NDArray[np.float64] | None = None  # (2,) m/s forward and left
+        self._still_s = 0.0
+        self._is_stuck = False
+
+    def contradict(self) -> None:
+        """The views fit no more where the track is. If odometry stood still meanwhile it may be what is wrong: it is
+        believed again when it moves. A drone that does stand loses little by that."""
+        self._is_stuck = self._still_s >= STUCK_S
 
     def believed(self, motion: Motion | None, seconds: float) -> Motion | None:
         """The motion, or None where it cannot be; the one after a jump is believed whatever it says."""
         if motion is None or seconds <= 0.0:
             return motion
         before, velocity = self._before, np.asarray(motion.forward_left_m, float) / seconds
+        is_still = float(np.hypot(*velocity)) < STILL_M_S
+        self._still_s = self._still_s + seconds if is_still else 0.0
+        self._is_stuck = self._is_stuck and is_still
         jumped = before is not None and np.hypot(*(velocity - before)) > MOST_ACCELERATION_M_S2 * seconds
         self._before = None if jumped else velocity
-        return None if jumped else motion
+        return None if jumped or self._is_stuck else motion
 
 
 @dataclass(frozen=True)

@@ -236,11 +236,14 @@ class Tracker:
         if state == UNSURE and before == TRACKING and self._states.misfits:
             self.belief.leak(UNSURE_LEAK)
             self._novelty.renew()
+            self._odometry.contradict()
         elif state == LOST and before != LOST:
             self.belief.leak(LOST_LEAK)
             self._lasting.reset()
             self._judge.reset()
             self.instruments.reset()  # what was learnt of them may be what is wrong
+            self._novelty.renew()
+            self._odometry.contradict()
             self._laid = False
         searching = state in (SEARCHING, LOST, OFF_MAP)
         proof = findings.peak.proof if findings.peak is not None else 0.0
