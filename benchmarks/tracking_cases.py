@@ -10,6 +10,7 @@ import numpy as np
 from aerial_vpr_cl.images import encode_jpeg
 from aerial_vpr_cl.mission.frames import Frame
 from aerial_vpr_cl.mission.mission import Flight
+from aerial_vpr_cl.mission.situation import Motion
 from aerial_vpr_cl.simulation.scenario import MissionSpec
 
 JUMP_M = 130.0
@@ -81,8 +82,29 @@ def _jumping(flight: Flight) -> Flight:
 def _frozen(flight: Flight) -> Flight:
     """The camera stops halfway."""
     half = len(flight.frames) // 2
-    stopped = tuple(replace(frame, image=flight.frames[half].image) for frame in flight.frames[half:])
-    return replace(flight, frames=flight.frames[:half] + stopped)
+    return _from(flight, half, lambda frame: replace(frame, image=flight.frames[half].image))
+
+
+def _standing_odometry(flight: Flight) -> Flight:
+    """From a quarter on the odometry says that the drone stands."""
+    quarter = len(flight.frames) // 4
+    return _from(flight, quarter, lambda frame: replace(frame, motion=_stopped(frame.motion)))
+
+
+def _stopped(motion: Motion | None) -> Motion | None:
+    return None if motion is None else replace(motion, forward_left_m=np.zeros(2), turn_deg=0.0)
+
+
+def _blank_without_odometry(flight: Flight) -> Flight:
+    """No odometry, and from halfway on a lens cap: the way on is a guess."""
+    flight = _each(_without_odometry)(flight)
+    height, width = flight.frames[0].decode().shape[:2]
+    blank = encode_jpeg(np.full((height, width, 3), 90, np.uint8), 90)
+    return _from(flight, len(flight.frames) // 2, lambda frame: replace(frame, image=blank))
+
+
+def _from(flight: Flight, row: int, change: Callable[[Frame], Frame]) -> Flight:
+    return replace(flight, frames=flight.frames[:row] + tuple(change(frame) for frame in flight.frames[row:]))
 
 
 def _odometry(noise: float) -> Callable[[MissionSpec], MissionSpec]:
@@ -114,6 +136,8 @@ CASES: dict[str, Case] = {
         for n in (10, 20)
     },
     "odometry_jumps": Case(f"odometry jumps by {JUMP_M:.0f} m three times", _jumping),
+    "odometry_stands": Case("odometry stands still from a quarter on", _standing_odometry),
+    "blank": Case("no odometry, and blank images from halfway on", _blank_without_odometry),
     "kidnapped": Case("kidnapped in mid-flight", _kidnapped, same_route=False),
     "frozen": Case("camera frozen from halfway on", _frozen),
     "off_map": Case("off the map (mirrored ground)", _each(_mirrored)),
