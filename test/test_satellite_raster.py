@@ -132,7 +132,12 @@ def test_a_patch_past_the_edge_is_black_there_and_says_so(tmp_path):
     assert valid == 0.0
 
 
-@pytest.mark.parametrize("kind", ["value", "mask", "alpha", "nan"])
+FOUR_BANDS = (ColorInterp.red, ColorInterp.green, ColorInterp.blue, ColorInterp.undefined)
+
+
+@pytest.mark.parametrize(
+    "kind", ["value", "mask", "alpha", "nan", "value of four bands", "of 16 bits", "alpha of five bands", "float value"]
+)
 def test_no_data_is_honoured_however_it_is_said(tmp_path, kind):
     image = noise_image(100, 100)
     hole = np.zeros((100, 100), bool)
@@ -147,6 +152,15 @@ def test_no_data_is_honoured_however_it_is_said(tmp_path, kind):
         image = np.dstack([image, np.where(hole, 0, 255).astype(np.uint8)])
         colours = (ColorInterp.red, ColorInterp.green, ColorInterp.blue, ColorInterp.alpha)
         write_raster(path, image, colours=colours)
+    elif kind in ("value of four bands", "of 16 bits"):  # red, green, blue, near infrared
+        image = np.dstack([image, image[..., 0]]).astype(np.uint16 if kind == "of 16 bits" else np.uint8)
+        image[hole] = 0
+        write_raster(path, image, nodata=0, colours=FOUR_BANDS)
+    elif kind == "alpha of five bands":
+        image = np.dstack([image, image[..., 0], np.where(hole, 0, 255).astype(np.uint8)])
+        write_raster(path, image, colours=(*FOUR_BANDS, ColorInterp.alpha))
+    elif kind == "float value":
+        write_raster(path, np.where(hole[..., None], -9999.0, image).astype(np.float32), nodata=-9999.0)
     else:
         write_raster(path, np.where(hole[..., None], np.nan, image).astype(np.float32))
     for epsg, tolerance in ((None, 0.03), (32615, 0.06)):  # as it is, and reprojected

@@ -14,7 +14,7 @@ from rasterio.windows import Window
 from aerial_vpr_cl.errors import MapError
 from aerial_vpr_cl.files import new_file
 from aerial_vpr_cl.progress import Progress
-from aerial_vpr_cl.satellite.raster_source import open_raster
+from aerial_vpr_cl.satellite.raster_source import open_raster, validity
 
 MAP_FILE = "map.tif"
 BLOCK_PX = 512
@@ -86,6 +86,7 @@ def _write_bands(dataset: Any, path: Path, bands: Sequence[int], progress: Progr
         "bigtiff": "if_safer",
     }
     masked = any(MaskFlags.all_valid not in flags for flags in dataset.mask_flag_enums)
+    masked = masked or ColorInterp.alpha in dataset.colorinterp
     with (
         new_file(path) as temporary,
         rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True),
@@ -98,5 +99,5 @@ def _write_bands(dataset: Any, path: Path, bands: Sequence[int], progress: Progr
             window = Window(0, top, dataset.width, rows)
             target.write(dataset.read(bands, window=window), window=window)
             if masked:
-                target.write_mask(dataset.dataset_mask(window=window) > 0, window=window)
+                target.write_mask(validity(dataset, window=window), window=window)
             progress("writing the map", top + rows, dataset.height)

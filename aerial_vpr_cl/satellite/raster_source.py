@@ -85,7 +85,7 @@ class RasterSource:
         dataset = self.dataset(factor)
         try:
             values = dataset.read(self.bands, window=window)
-            valid = dataset.dataset_mask(window=window) > 0
+            valid = validity(dataset, window=window)
         except RASTER_ERRORS as error:
             raise MapError(
                 f"{self.path}: damaged, {rows=} {columns=} cannot be read ({error}); copy it again"
@@ -142,6 +142,20 @@ def open_raster(path: str | Path, **options: Any) -> Any:
     return dataset
 
 
+def validity(dataset: Any, **where: Any) -> NDArray[np.bool_]:
+    """(h, w) which pixels hold imagery, of a part of a dataset or of all of it, as `read` takes it.
+
+    GDAL takes a transparency band for the mask of 8 and 16 bit data of two or four bands only.
+    """
+    if ColorInterp.alpha not in dataset.colorinterp:
+        return np.asarray(dataset.dataset_mask(**where) > 0)
+    alpha = dataset.colorinterp.index(ColorInterp.alpha) + 1
+    valid = dataset.read(alpha, **where) > 0
+    if dataset.nodata is not None:
+        valid &= np.any([dataset.read_masks(band, **where) for band in dataset.indexes if band != alpha], axis=0)
+    return np.asarray(valid)
+
+
 def choose_epsg(dataset: Any, path: str, epsg: int | None = None) -> int:
     """The wanted EPSG code, else the raster's own if it is a UTM zone in metres, else the UTM zone of its centre."""
     if epsg is not None:
@@ -188,7 +202,7 @@ def measure_value_range(dataset: Any, path: str, bands: Sequence[int]) -> ValueR
     shrink = max(1.0, max(dataset.width, dataset.height) / STRETCH_SAMPLE_PX)
     shape = (max(1, round(dataset.height / shrink)), max(1, round(dataset.width / shrink)))
     values = dataset.read(bands, out_shape=(len(bands), *shape)).astype(np.float64)
-    valid = (dataset.dataset_mask(out_shape=shape) > 0) & np.isfinite(values).all(axis=0)
+    valid = validity(dataset, out_shape=shape) & np.isfinite(values).all(axis=0)
     if not valid.any():
         raise no_data_only(path)
     low, high = np.percentile(values[:, valid], STRETCH_PERCENTILES, axis=1)
