@@ -62,10 +62,11 @@ def commit(
     store: GenerationStore, content: bytes, *, grid_hash: str = "g", dispose: Iterable[DisposableMission] = ()
 ) -> int:
     """Commit a small generation whose two files hold the same content; returns its number."""
+    parent = store.newest().number if store.numbers() else None
     with store.draft() as draft:
         for name in ("tail.safetensors", "replay.h5"):
             (draft.path / name).write_bytes(content)
-        return draft.commit(facts=GenerationFacts(grid_hash), dispose=dispose).number
+        return draft.commit(facts=GenerationFacts(grid_hash, parent), dispose=dispose).number
 
 
 def names(folder: Path) -> list[str]:

@@ -62,6 +62,18 @@ def test_a_mission_whose_generation_is_damaged_is_not_deleted(store: GenerationS
     assert store.waiting_missions() == [mission]
 
 
+def test_what_a_damaged_generation_learnt_is_not_deleted_when_another_has_learnt_something_else(
+    store: GenerationStore,
+) -> None:
+    mission, other = (write_bag(store.missions_dir / name) for name in "ab")
+    learn(store, mission)
+    flip(store.generations_dir / "000003" / "tail.safetensors")
+    learn(store, other)
+    assert store.newest().facts.parent == 2
+    assert store.finish_disposal() == ["b"]
+    assert store.waiting_missions() == [mission]
+
+
 def test_frames_that_came_after_the_mission_was_marked_are_not_deleted(store: GenerationStore) -> None:
     mission = write_bag(store.missions_dir / "a")
     learn(store, mission)

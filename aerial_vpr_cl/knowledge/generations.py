@@ -266,17 +266,18 @@ class GenerationStore:
                 raise StoreError(f"{self.generations_dir}: no generation is intact: " + "; ".join(damages))
 
     def _committed_marks(self) -> list[DisposableMission]:
-        """Missions that the newest intact generation and those before it were committed with, to be deleted."""
-        newest = self.newest()
-        marks = []
-        for number in self.numbers():
-            if number <= newest.number:
-                try:
-                    path = self._path(number)
-                    found = newest if number == newest.number else Generation.of_manifest(path, read_manifest(path))
-                    marks += found.disposable
-                except StoreError as error:  # its missions stay: better learnt twice than never
-                    logger.debug("%s", error)
+        """Missions that the newest intact generation, and those it was learnt from, were committed with, to be deleted.
+
+        One beside that line was damaged when the next was learnt: what it knew of its missions is nowhere else.
+        """
+        generation, marks = self.newest(), []
+        try:
+            marks += generation.disposable
+            while (number := generation.facts.parent) is not None and number < generation.number:
+                generation = Generation.of_manifest(self._path(number), read_manifest(self._path(number)))
+                marks += generation.disposable
+        except StoreError as error:  # pruned or unreadable: missions stay, better learnt twice than never
+            logger.debug("%s", error)
         return marks
 
     def _refuse_links(self) -> None:
