@@ -147,6 +147,23 @@ def test_a_killed_run_goes_on_and_ends_as_if_nothing_had_happened(map_store, tmp
         torch.testing.assert_close(tensor, tail_of(killed)[name], rtol=0, atol=0, msg=name)
 
 
+def test_a_run_that_was_stopped_does_not_go_on_over_another_map_of_the_same_cells(store, tmp_path, caplog):
+    def stop(phase, done, total, **figures):
+        if phase == "exemplars":
+            raise Cancelled("after the last step")
+
+    with pytest.raises(Cancelled):
+        train_base(store, SHORT, stop)
+    other = make_map(tmp_path / "other", seed=1, blur_px=12.0)
+    assert open_map(other).grid.hash == open_map(store).grid.hash
+    shutil.copy(store / "training.safetensors", other)
+    for place, said in ((store, "goes on at step 16"), (other, "training starts over")):
+        caplog.clear()
+        with pytest.raises(Cancelled):
+            train_base(place, SHORT, stop)
+        assert said in caplog.text
+
+
 def test_what_is_committed_is_the_mean_of_the_weights_and_not_the_last_step(store):
     def stop(phase, done, total, **figures):
         if phase == "exemplars":

@@ -69,6 +69,11 @@ def test_flights_are_tabled_apart_and_together():
     assert flight_values(flights[1])["errors_m"] == [7.0]
 
 
+def test_two_flights_of_one_name_have_a_row_each():
+    scores = scores_of([flight([1.0], name="A"), flight([2.0, 3.0], name="A"), flight([4.0], name="B")])
+    assert [scores[name].frames for name in ("A", "A (2)", "B", "all frames")] == [1, 2, 1, 4]
+
+
 def test_a_flight_comes_back_from_its_values():
     given = replace(flight([5.0, np.nan, 120.4, 3.0], unknown=[3]), refused={"duplicate": 2}, epsg=32614)
     again = answers_of_values(json.loads(json.dumps(flight_values(given), allow_nan=False)))

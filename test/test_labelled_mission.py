@@ -7,12 +7,15 @@ import pytest
 from world_support import FLIGHT, small_world, world_store
 
 from aerial_vpr_cl.errors import MissionError
+from aerial_vpr_cl.geo.terrain import Terrain
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.knowledge import load_knowledge
+from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.learning.labelled_mission import can_be_followed, read_labelled
 from aerial_vpr_cl.mission.mission import read_flight, read_mission
 from aerial_vpr_cl.mission.situation import Situation
+from aerial_vpr_cl.satellite.terrain_file import save_terrain
 from aerial_vpr_cl.simulation.gnss import GnssSettings
 from aerial_vpr_cl.simulation.sensors import InstrumentSettings
 from aerial_vpr_cl.simulation.sorties import simulate_mission
@@ -84,6 +87,25 @@ def test_instruments_that_fail_in_flight_do_not_make_gnss_credible(world, as_see
     blind = [replace(frame, situation=Situation()) for frame in flight.frames]
     assert can_be_followed(replace(flight, frames=(*flight.frames[:1], *blind[1:])))
     assert not can_be_followed(replace(flight, frames=tuple(blind)))
+
+
+def test_over_hills_views_are_learnt_at_the_height_above_the_ground_beneath_them(world, tmp_path):
+    """Flat where the drone flies and 80 m higher elsewhere: before it has a place, a drone is as high as over both."""
+    store = world_store(world, tmp_path)
+    sortie = simulate_mission(world, replace(FLIGHT, sensors=replace(FLIGHT.sensors, height=False)), tmp_path / "bag")
+    west, south, east, north = open_map(store).satellite.bounds
+    step_m = 30.0
+    columns, rows = np.arange(west, east, step_m) + step_m / 2, np.arange(north, south, -step_m) - step_m / 2
+    places = np.stack(np.meshgrid(columns, rows), axis=-1)
+    near = np.min([np.hypot(*(places - place).transpose(2, 0, 1)) for place in sortie.positions()], axis=0) < 150.0
+    terrain = Terrain(west, north, step_m, np.where(near, 0.0, 80.0).astype(np.float32))
+    save_terrain(terrain, open_map(store).path, open_map(store).grid.epsg)
+    known = load_knowledge(GenerationStore(store))
+    mission, _ = read_labelled(tmp_path / "bag", known, AdaptSettings())
+    altitudes = sortie.flight.altitudes_m_at(mission.stamps_ns)
+    heights = np.array([frame.situation.height_m for frame in mission.frames])
+    assert len(mission) >= 10 and np.abs(heights - altitudes).max() < 25.0
+    assert mission.begins_ns == read_flight(tmp_path / "bag", known.map.grid).frames[0].stamp_ns
 
 
 def test_a_flight_over_other_ground_is_refused_and_says_why(known, tmp_path):

@@ -84,6 +84,11 @@ def test_frames_without_heading_or_ground_are_left_out_and_counted(folder):
     assert refused == {HEADING_UNKNOWN: 1, LOOKS_AWAY: 1, OFF_MAP: 1}
 
 
+def test_a_flight_without_a_single_position_is_refused_with_words(folder):
+    with pytest.raises(MissionError, match="no frame has a position on the map"):
+        observations_of(mission(), folder.grid, NORTH_UP)
+
+
 def test_where_no_heading_was_recorded_the_course_over_ground_may_stand_in(folder):
     places = [middle(folder) + np.array([15.0 * step, 0.0]) for step in range(-2, 3)]
     frames = [

@@ -12,7 +12,7 @@ from benchmark_support import prepared
 from aerial_vpr_cl.benchmark import pictures
 from aerial_vpr_cl.benchmark.cost_tables import adaptation_figures
 from aerial_vpr_cl.benchmark.costs import PeakMemory, own_memory_bytes
-from aerial_vpr_cl.benchmark.records import read_records
+from aerial_vpr_cl.benchmark.records import by_method, read_records
 from aerial_vpr_cl.benchmark.report import tables_of
 from aerial_vpr_cl.benchmark.runner import run_all
 from aerial_vpr_cl.benchmark.settings import Run, Study
@@ -169,3 +169,9 @@ def test_the_peak_of_a_small_run_is_not_that_of_a_large_one_before_it():
     with PeakMemory() as small:
         pass
     assert 0 < small.bytes < large.bytes - 40_000_000
+
+
+def test_a_buffer_of_nothing_is_not_one_of_every_size():
+    runs = [Run("dbs_hybrid", "forward", 0, 0), Run("dbs_hybrid", "forward", 200, 0), Run("ft", "forward", 0, 0)]
+    picked = by_method({run: {"run": run} for run in runs}, "forward", 200, lambda record: record["run"].budget)
+    assert picked == {"dbs_hybrid": [200], "ft": [0]}

@@ -21,6 +21,7 @@ from aerial_vpr_cl.evaluation.flight_score import score
 from aerial_vpr_cl.evaluation.metrics import accuracy_matrix, recall_at, summarize_by_modality, summarize_run
 from aerial_vpr_cl.files import replace_file
 from aerial_vpr_cl.learning.method_options import parse_method
+from aerial_vpr_cl.learning.methods import method_of
 from aerial_vpr_cl.memory.buffer import ReplayBuffer
 
 FORMAT = 1
@@ -111,7 +112,7 @@ def by_method(records: Records, order: str, budget: int, pick: Callable[[Record]
     """What is picked from the records of an order and a budget, by method, one a seed; those without a buffer too."""
     found: dict[str, list[Any]] = {}
     for run, record in records.items():
-        if run.order == order and run.budget in (0, budget):
+        if run.order == order and run.budget == (budget if method_of(run.method).strategy else 0):
             found.setdefault(run.method, []).append(pick(record))
     return found
 

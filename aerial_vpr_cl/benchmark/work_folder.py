@@ -15,7 +15,7 @@ import torch
 from aerial_vpr_cl.benchmark.protocol import Course, FlownMission, read_flown
 from aerial_vpr_cl.benchmark.settings import Benchmark
 from aerial_vpr_cl.errors import SettingsError
-from aerial_vpr_cl.files import replace_file
+from aerial_vpr_cl.files import MANIFEST, replace_file, sha256_of
 from aerial_vpr_cl.knowledge.draft import TAIL_FILE
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.knowledge import load_knowledge
@@ -114,9 +114,10 @@ class WorkFolder:
         return course, self.trunk_outputs(known.network)
 
     def trunk_outputs(self, network: Network) -> TrunkOutputs:
-        """What the trunk says, shared by all runs."""
+        """What the trunk says, shared by all runs over the same map and exemplars, which are named by their rows."""
         capacity = int(self.benchmark.settings.cache_gb * 2**30)
-        return TrunkOutputs.shared(network, self.path / "trunk", capacity_bytes=capacity)
+        of_map = sha256_of(self.store / "map" / MANIFEST)[:16]
+        return TrunkOutputs.shared(network, self.path / "trunk" / of_map, capacity_bytes=capacity)
 
     def further_facts(self, network: Network, trunk: TrunkOutputs) -> dict[str, Any]:
         """What else the record of a run tells of its final network."""

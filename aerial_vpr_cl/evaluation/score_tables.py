@@ -33,7 +33,10 @@ BRIEF = ("frames", "placed", "from", "≤ 25 m", "≤ 50 m", "> 100 m", "median"
 
 def scores_of(flights: Sequence[FlightAnswers]) -> dict[str, FlightScore]:
     """Of every flight, of all frames, and of each modality where there are several."""
-    found = {flight.name: score([flight]) for flight in flights}
+    found: dict[str, FlightScore] = {}
+    for flight in flights:
+        again = sum(name == flight.name or name.startswith(f"{flight.name} (") for name in found)
+        found[f"{flight.name} ({again + 1})" if again else flight.name] = score([flight])
     found["all frames"] = score(flights)
     for kind in sorted({flight.modality for flight in flights}, reverse=True):
         found[kind] = score([flight for flight in flights if flight.modality == kind])

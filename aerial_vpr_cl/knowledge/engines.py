@@ -6,6 +6,7 @@ They are a cache of what map and generation hold: whatever is missing or damaged
 from __future__ import annotations
 
 import logging
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from aerial_vpr_cl.errors import ModelError
 from aerial_vpr_cl.images import decode_compressed
+from aerial_vpr_cl.knowledge.draft import TAIL_FILE
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.knowledge import Knowledge, load_knowledge
 from aerial_vpr_cl.model.network import Network
@@ -70,9 +72,13 @@ def export_engines(store: Path, *, int8: bool = False, progress: Progress = sile
 def follow_with_engines(store: Path, known: Knowledge) -> None:
     """Engines of what is about to be committed, as far as the store has engines: whoever loads it then finds them.
 
-    Never fails: without them the network runs in PyTorch.
+    Never fails: without them the network runs in PyTorch. Nor do they take the room that the generation needs.
     """
     folder = engines_of(store)
+    largest = (known.generation.path / TAIL_FILE).stat().st_size
+    if folder.is_dir() and shutil.disk_usage(folder).free < known.bytes_of_next() + 2 * largest:
+        log.warning("the next generation has no engines: the disk has room for it alone")
+        return
     for precision in (ONNX, INT8):
         try:
             find_engine(folder, identity_of(known.network, TRUNK, precision))

@@ -164,10 +164,10 @@ def adapt_to_mission(
 
 
 def identity_of(mission: Mission) -> str:
-    """What tells one flight from another: its name and the time of its first frame."""
+    """What tells one flight from another: its name and the time of its first image, wherever labels begin."""
     if not mission.frames:
         raise MissionError(f"{mission.path}: no frame passed the GNSS gates; nothing to learn")
-    return f"{mission.name}@{mission.frames[0].stamp_ns}"
+    return f"{mission.name}@{mission.begins_ns or mission.frames[0].stamp_ns}"
 
 
 def _most_bytes_kept(observations: Sequence[Observation], places: int) -> int:

@@ -134,6 +134,7 @@ def _train(
     optimisers = Optimisers(network, *rates, patience=settings.plateau_cycles)
     way = {name: value for name, value in asdict(settings).items() if name not in WHEN_TO_STOP}
     way["recipe"] = repr(recipe)
+    way["map"] = [asdict(replace(folder.facts, datum=None)), asdict(folder.settings)]
     mean = WeightMean(network)
     state = TrainingState.resume(folder.path.parent, network, mean.network, optimisers, way)
     model: nn.Module = _MeanLoss(network)

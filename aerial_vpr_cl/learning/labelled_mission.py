@@ -18,9 +18,10 @@ from aerial_vpr_cl.localization.localizer import Localizer
 from aerial_vpr_cl.localization.open_tracker import proposing, tracker_over
 from aerial_vpr_cl.localization.tracker import Tracker
 from aerial_vpr_cl.mission.course import with_course_heading
+from aerial_vpr_cl.mission.frames import Frame
 from aerial_vpr_cl.mission.gnss import OUTSIDE_MAP
 from aerial_vpr_cl.mission.gnss import REASONS as GNSS_REASONS
-from aerial_vpr_cl.mission.mission import Flight, Mission, gates_of, read_flight, read_mission
+from aerial_vpr_cl.mission.mission import Flight, Mission, gates_of, read_flight, read_mission, situations_at
 from aerial_vpr_cl.progress import Progress, silent
 
 log = logging.getLogger(__name__)
@@ -72,8 +73,19 @@ def _proven(
         words = ", ".join(f"{count} {reason} ({WORDS.get(reason, reason)})" for reason, count in refused.items())
         raise MissionError(f"{flight.path}: no frame has a position that is proven: {words}; nothing is learnt from it")
     log.info("%s: positions from %s", flight.name, labels.sources)
-    placed = Mission(flight.path, flight.name, flight.modality, tuple(frames), dict(refused))
+    if known.map.terrain is not None:
+        frames = _over_the_ground(flight, frames, known, settings)
+    told = tuple(frames), dict(refused)
+    placed = Mission(flight.path, flight.name, flight.modality, *told, begins_ns=flight.begins_ns)
     return with_course_heading(placed), labels.sources
+
+
+def _over_the_ground(flight: Flight, frames: list[Frame], known: Knowledge, settings: AdaptSettings) -> list[Frame]:
+    """The same frames with heights above the ground beneath them, which was not known before they had a position."""
+    positions = {frame.stamp_ns: frame.position for frame in frames}
+    topics = {"image_topic": settings.image_topic or None, "fix_topic": settings.fix_topic or None}
+    situations = situations_at(flight.path, known.map.grid, positions, terrain=known.map.terrain, **topics)
+    return [replace(frame, situation=situations[frame.stamp_ns]) for frame in frames]
 
 
 def _trackers(known: Knowledge, progress: Progress) -> Callable[[], Step]:

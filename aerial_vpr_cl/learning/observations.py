@@ -46,6 +46,8 @@ def observations_of(mission: Mission, grid: Grid, views: ViewSettings) -> Observ
     As seen they stay as they were recorded, at the drone's own position. North up they become views, whose cell and
     position are those of the ground in their middle. MissionError if nothing is left.
     """
+    if not mission.frames:
+        raise MissionError(f"{mission.path}: no frame has a position on the map; nothing can be learnt or tested")
     refused: Counter[str] = Counter()
     found = []
     watch = ImageWatch(views.footprint_m)

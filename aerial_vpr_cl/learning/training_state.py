@@ -41,7 +41,7 @@ class TrainingState:
     def resume(
         cls, store: Path, network: Network, mean: Network, optimisers: Optimisers, settings: dict[str, Any]
     ) -> TrainingState:
-        """Continue the run of the same settings and grid, or start at step 0."""
+        """Continue the run of the same settings, map and grid, or start at step 0."""
         identity = json.loads(json.dumps({"format": FORMAT, "grid": network.grid.hash, "settings": settings}))
         state = cls(cls.file_in(store), identity)
         if not state.path.exists():
@@ -54,7 +54,7 @@ class TrainingState:
             log.warning("%s: cannot be read (%s); training starts over", state.path, error)
             return state
         if facts["identity"] != identity:
-            log.warning("%s: is of other settings or another grid; training starts over", state.path)
+            log.warning("%s: is of other settings, another map or another grid; training starts over", state.path)
             return state
         with torch.no_grad():
             for part, owner in (("net", network), ("mean", mean)):

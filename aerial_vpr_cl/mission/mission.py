@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,9 +21,10 @@ from aerial_vpr_cl.mission.bag_reader import Bag, facts_of, faults_named, open_b
 from aerial_vpr_cl.mission.bag_sensors import BagSensors
 from aerial_vpr_cl.mission.bag_writer import MODALITIES, TRUTH_TOPIC
 from aerial_vpr_cl.mission.frames import DAMAGED_IMAGE, DUPLICATE, Frame, read_frames
-from aerial_vpr_cl.mission.gnss import REASONS, Fix, GnssGates, Track
+from aerial_vpr_cl.mission.gnss import GAP, REASONS, Fix, GnssGates, Track
 from aerial_vpr_cl.mission.messages import NAV_SAT_FIX, deserialize
 from aerial_vpr_cl.mission.sensor_settings import SensorSettings
+from aerial_vpr_cl.mission.situation import Situation
 from aerial_vpr_cl.mission.topics import fix_topic_of, has_fix_topic, image_topic_of, truth_topic_of
 from aerial_vpr_cl.settings import load_settings
 
@@ -44,6 +46,7 @@ class Mission:
     modality: str
     frames: tuple[Frame, ...] = field(repr=False)
     refused: dict[str, int] = field(default_factory=dict)
+    begins_ns: int = field(default=0, kw_only=True)  # stamp of its first image, whether that can be used or not
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -118,7 +121,7 @@ def read_mission(
     if refused:
         log.info("%s: %d frames, refused: %s", path, len(frames), _in_words(refused))
     name, noted = mission_facts(path)
-    return Mission(bag.path, name, modality or noted, frames, dict(refused))
+    return Mission(bag.path, name, modality or noted, frames, dict(refused), begins_ns=min(stamps))
 
 
 @faults_named
@@ -145,7 +148,7 @@ def read_flight(
     known = _fixes(bag, TRUTH_TOPIC) if has_truth else fixes
     track = Track(known, gates or gates_of(path), grid.projection)
     instruments = BagSensors(bag, image_topic, sensors, north_deg=grid.north_deg, terrain=terrain, fixes=fixes)
-    frames, refused, _ = read_frames(
+    frames, refused, stamps = read_frames(
         bag, image_topic, lambda ns: (_place(track, ns)[0], ""), instruments, places_are_known=False
     )
     if not frames:
@@ -153,7 +156,31 @@ def read_flight(
     name, noted = mission_facts(path)
     source = "truth" if has_truth else "gnss" if has_fixes else ""
     fixes.sort(key=lambda fix: fix.stamp_ns)
-    return Flight(bag.path, name, modality or noted, frames, dict(refused), tuple(fixes), source)
+    told = dict(refused), tuple(fixes), source
+    return Flight(bag.path, name, modality or noted, frames, *told, begins_ns=min(stamps))
+
+
+@faults_named
+def situations_at(
+    path: str | Path,
+    grid: Grid,
+    positions: Mapping[int, NDArray[np.float64]],
+    *,
+    image_topic: str | None = None,
+    fix_topic: str | None = None,
+    terrain: Terrain | None = None,
+) -> dict[int, Situation]:
+    """What the drone knew at the frames of a bag whose positions, by their stamps, are found by now: over terrain its
+    height is that above the ground beneath it."""
+    bag = open_bag(path, keep=(NAV_SAT_FIX,))
+    image_topic = image_topic_of(bag, image_topic)
+    fixes = _fixes(bag, fix_topic_of(bag, fix_topic)) if fix_topic is not None or has_fix_topic(bag) else []
+    instruments = BagSensors(bag, image_topic, north_deg=grid.north_deg, terrain=terrain, fixes=fixes)
+    nowhere = np.full(2, np.nan)
+    frames, _, _ = read_frames(
+        bag, image_topic, lambda ns: (positions[ns], "") if ns in positions else (nowhere, GAP), instruments
+    )
+    return {frame.stamp_ns: frame.situation for frame in frames}
 
 
 def gates_of(path: str | Path) -> GnssGates:
