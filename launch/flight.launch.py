@@ -241,12 +241,17 @@ def start(context: LaunchContext) -> list[Action]:
                 executable="autopilot_bridge_node",
                 name="autopilot_bridge",
                 namespace=argument("namespace"),
-                parameters=[argument("autopilot_params_file"), {"address": argument("autopilot")}],
+                parameters=[
+                    argument("autopilot_params_file"),
+                    {"address": argument("autopilot")},
+                    {"use_sim_time": argument("use_sim_time") == "true"},
+                ],
                 remappings=[("landed", argument("landed_topic")), *told.items()],
                 ros_arguments=["--log-level", argument("log_level")],
                 output="screen",
                 respawn=argument("respawn") == "true",
                 respawn_delay=2.0,
+                on_exit=end_if_refused,
             )
         )
     if argument("viewer") == "rviz":

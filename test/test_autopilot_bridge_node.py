@@ -13,6 +13,8 @@ from autopilot_support import Vehicle, free_port
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from nav_msgs.msg import Odometry
 from pymavlink.dialects.v20 import ardupilotmega as mavlink
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
 from ros_support import REPOSITORY, NodeProcess, Peer
 from sensor_msgs.msg import Imu, NavSatFix, Range
 from std_msgs.msg import Bool
@@ -20,7 +22,10 @@ from std_srvs.srv import Trigger
 from store_support import make_store
 
 from aerial_vpr_cl.autopilot.px4_messages import position_type, topic_of
+from aerial_vpr_cl.autopilot.telemetry import Height
+from aerial_vpr_cl.mission.readings import ABOVE_HOME, SLANT, VERTICAL, HeightReading
 from aerial_vpr_cl.nodes.autopilot_bridge_node import PARAMETERS
+from aerial_vpr_cl.nodes.autopilot_messages import height_message
 
 LEVEL_EAST = (0.7071068, 0.0, 0.0, 0.7071068)  # w, x, y, z of a level drone that points east
 
@@ -85,12 +90,25 @@ def test_one_cable_feeds_the_topics_of_the_other_nodes(bridge):
     imu, odometry, fix = heard["imu"][-1], heard["odometry"][-1], heard["fix"][-1]
     assert (imu.orientation.z, abs(imu.orientation.w)) == pytest.approx((0.0, 1.0), abs=1e-5)  # east is ROS's zero
     assert imu.header.stamp.sec == pytest.approx(now_s, abs=30.0)
-    assert heard["height"][-1].range == pytest.approx(80.0)
+    height = heard["height"][-1]
+    assert (height.range, height.header.frame_id) == (pytest.approx(80.0), "above_home")
     position = odometry.pose.pose.position
     assert (position.x, position.y, position.z) == pytest.approx((20.0, 10.0, 80.0))
     assert (fix.latitude, fix.longitude, fix.status.status) == (47.0, -99.0, 0)
     assert fix.position_covariance[0] == pytest.approx(4.0)
     assert heard["landed"][-1].data is True
+
+
+@pytest.mark.parametrize(
+    ("told", "kind"),
+    [
+        (Height(5, 80.0, True, 0.5, 120.0), SLANT),
+        (Height(5, 80.0), VERTICAL),
+        (Height(5, 80.0, is_above_home=True), ABOVE_HOME),
+    ],
+)
+def test_a_height_says_on_its_topic_how_it_was_had(told, kind):
+    assert HeightReading.from_message(height_message(told, "base_link")).kind == kind
 
 
 def test_armed_is_not_landed(bridge):
@@ -160,6 +178,29 @@ def test_positions_reach_the_autopilot_only_while_tracking(bridge):
         )
         late = [message.get_type() for message in after]
     assert "GLOBAL_POSITION_SENSOR" not in late
+
+
+@pytest.mark.parametrize("bridge", [{"output": "odometry", "rate_hz": 0.2}], indirect=True)
+def test_a_rate_that_is_set_in_flight_counts_at_once(bridge):
+    _, vehicle, peer = bridge
+    answers = peer.publisher(NavSatFix, "localization/fix", 10)
+    states = peer.publisher(DiagnosticStatus, "localization/state", 10)
+    odometry = peer.listen(Odometry, "odometry")
+    sent = []
+
+    def go_on():
+        vehicle.send(mavlink.MAVLink_gps_global_origin_message(470_000_000, -990_000_000, 0))
+        states.publish(state("tracking"))
+        answers.publish(answer(peer))
+        sent.extend(message for message in vehicle.heard() if message.get_type() == "ODOMETRY")
+
+    pump(peer, vehicle, lambda: len(odometry) > 3, each=go_on)
+    peer.wait_matched()
+    request = SetParameters.Request(parameters=[Parameter("rate_hz", value=20.0).to_parameter_msg()])
+    (result,) = peer.call(SetParameters, "autopilot_bridge/set_parameters", request).results
+    assert result.successful
+    sent.clear()
+    pump(peer, vehicle, lambda: len(sent) >= 12, limit_s=30.0, each=go_on)  # at 0.2 Hz they take a minute
 
 
 @pytest.mark.skipif(importlib.util.find_spec("px4_msgs") is None, reason="px4_msgs is not installed")

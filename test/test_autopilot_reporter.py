@@ -231,6 +231,68 @@ def test_a_clock_that_is_set_back_does_not_carry_positions_astray(output):
     assert np.abs(errors).max() < 5.0
 
 
+@pytest.mark.parametrize("output", ["odometry", "global_position_sensor"])
+def test_a_gap_of_the_cable_does_not_carry_positions_astray(output):
+    """Flying east at 15 m/s, nothing is heard for 1.5 s; local positions are then counted from 300 m further west."""
+    told = reporter(output, rate_hz=10.0)
+    told.state("tracking", "", 0)
+    told.told(Origin(47.0, -99.0))
+    errors = []
+    for k in range(100):
+        east_m, now = 1.5 * k, 1100 * S + k * S // 10
+        if k not in range(50, 65):
+            local_m = east_m + (300.0 if k >= 65 else 0.0)
+            told.told(LocalPosition(now, np.array([local_m, 0.0, 80.0]), np.zeros(3), LEVEL))
+        sent = told.answer(published(now - 16 * S // 10, east_m - 24.0), 1, now) if k % 5 == 0 else []
+        sent += told.tick(1, now)
+        errors += [_east_m(message) - east_m for message in sent if k >= 65]
+    assert len(errors) > 2
+    assert np.abs(errors).max() < 25.0  # as far as it flew since the image, where nothing carries the position on
+
+
+def _east_m(message):
+    """Where a message has the drone, east of 99° west."""
+    if message.get_type() == "ODOMETRY":
+        return message.y
+    return (message.lon / 1e7 + 99.0) * 111_319.49 * math.cos(math.radians(47.0))
+
+
+def test_what_lies_between_two_ends_of_a_gap_is_no_way():
+    told = reporter("command")
+    told.state("tracking", "", 0)
+    for second, east_m in ((1000, 0.0), (1002, 3000.0)):
+        told.told(LocalPosition(second * S, np.array([east_m, 0.0, 80.0]), np.zeros(3), LEVEL))
+    assert fly(told, 9, 300.0) == []  # 300 m are then more than drift explains
+
+
+def test_no_odometry_of_an_image_at_whose_time_nothing_was_heard():
+    told = reporter("odometry", rate_hz=10.0)
+    told.state("tracking", "", 0)
+    told.told(Origin(47.0, -99.0))
+    told.told(LocalPosition(1100 * S, np.zeros(3), np.zeros(3), LEVEL))
+    told.answer(published(1100 * S + S // 2), 1, 1100 * S + S // 2)
+    assert told.tick(1, 1100 * S + S // 2) == []
+    told.told(LocalPosition(1100 * S + S // 2, np.zeros(3), np.zeros(3), LEVEL))
+    assert kinds(told.tick(1, 1100 * S + S // 2)) == ["ODOMETRY"]
+
+
+def test_settings_that_change_in_flight_count_from_then_on():
+    told = reporter("global_position_sensor", max_age_s=1.0)
+    told.state("tracking", "", 0)
+    for k in range(31):  # 20 m/s
+        told.told(LocalPosition(1100 * S + k * S // 10, np.array([2.0 * k, 0.0, 80.0]), np.zeros(3), LEVEL))
+    assert told.answer(published(1101 * S), 1, 1103 * S) == []
+    told.change(ReportSettings(max_age_s=3.0), ResetSettings(drift_share=1.0))
+    (message,) = told.answer(published(1101 * S), 1, 1103 * S)
+    assert message.eph == pytest.approx(math.hypot(10.0, 40.0))  # the whole way is in doubt
+
+
+def test_the_gate_goes_by_settings_that_change_in_flight():
+    told = dead_reckoning()
+    told.change(ReportSettings(output="command"), ResetSettings(held_s=12.0))
+    assert fly(told, 9, 300.0) == []
+
+
 def test_odometry_says_no_more_than_the_positions_it_repeats():
     told = reporter("odometry", rate_hz=10.0, lasting_s=4.0)
     told.state("tracking", "", 0)

@@ -148,7 +148,7 @@ def position(relative_mm=80_000, lat=470_000_000, lon=-990_000_000):
 
 def test_a_range_finder_goes_before_height_above_home():
     told = telemetry()
-    assert told.take(position(), 10 * S)[1] == Height(pytest.approx(1001 * S, abs=10), 80.0, False)
+    assert told.take(position(), 10 * S)[1] == Height(pytest.approx(1001 * S, abs=10), 80.0, is_above_home=True)
     (height,) = told.take(distance(5000), 11 * S)
     assert (height.height_m, height.is_range, height.least_m, height.most_m) == (50.0, True, 0.2, 120.0)
     assert [type(value) for value in told.take(position(), 11 * S + 1)] == [GlobalPosition]
@@ -160,6 +160,26 @@ def test_a_range_finder_goes_before_height_above_home():
 )
 def test_a_range_that_means_nothing_is_left_out(message):
     assert telemetry().take(message, 0) == []
+
+
+def altitude(clearance_m):
+    """ALTITUDE of PX4 over ground that lies 12 m above its origin."""
+    return mavlink.MAVLink_altitude_message(1_000_000, 0.0, 500.0, 92.0, 80.0, 12.0, clearance_m)
+
+
+def test_the_height_of_the_filter_is_its_clearance_and_not_where_the_terrain_lies():
+    told = telemetry()
+    assert told.take(altitude(80.0), 10 * S) == [Height(pytest.approx(1001 * S, abs=10), 80.0)]
+    assert [type(value) for value in told.take(position(), 10 * S + 1)] == [GlobalPosition]
+    told.take(distance(5000), 11 * S)
+    assert told.take(altitude(80.0), 11 * S + 1) == []
+
+
+@pytest.mark.parametrize("clearance_m", [math.nan, math.inf, 0.0, -1.0])
+def test_a_filter_that_knows_no_clearance_leaves_the_height_above_home(clearance_m):
+    told = telemetry()
+    assert told.take(altitude(clearance_m), 10 * S) == []
+    assert told.take(position(), 10 * S + 1)[1].is_above_home
 
 
 def test_a_filter_without_an_origin_tells_no_position():

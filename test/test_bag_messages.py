@@ -10,7 +10,15 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, Image, Imu, NavSatFix, 
 
 from aerial_vpr_cl.images import decode_raw
 from aerial_vpr_cl.mission import messages, sensor_messages
-from aerial_vpr_cl.mission.readings import CameraReading, HeightReading, ImuReading, OdometryReading
+from aerial_vpr_cl.mission.readings import (
+    ABOVE_HOME,
+    SLANT,
+    VERTICAL,
+    CameraReading,
+    HeightReading,
+    ImuReading,
+    OdometryReading,
+)
 
 
 def assert_same_cdr(ours, message, message_type):
@@ -64,7 +72,11 @@ def test_readings_of_instruments_are_those_of_ros_both_ways():
     imu.orientation_covariance = [tilt, 0.0, 0.0, 0.0, tilt, 0.0, 0.0, 0.0, heading]
     blind = headed(Imu(orientation_covariance=not_given), "base_link")
     blind.angular_velocity_covariance = blind.linear_acceleration_covariance = np.array(not_given)
-    height = Range(radiation_type=1, min_range=0.5, max_range=600.0, range=300.0, variance=225.0)
+    height = {"radiation_type": 1, "min_range": 0.5, "max_range": 600.0, "range": 300.0, "variance": 225.0}
+    heights = [
+        (headed(Range(**height), kind), HeightReading(START_NS + 5, 300.0, 15.0, 0.5, 600.0, kind))
+        for kind in (SLANT, VERTICAL, ABOVE_HOME)
+    ]
     k = [250.0, 0.0, 159.5, 0.0, 260.0, 119.5, 0.0, 0.0, 1.0]
     camera = CameraInfo(width=320, height=240, distortion_model="plumb_bob", d=[0.1, -0.2, 0.0, 0.0, 0.0], k=k)
     camera.r, camera.p = np.eye(3).reshape(-1), [250.0, 0.0, 159.5, 0.0, 0.0, 260.0, 119.5, 0.0, 0.0, 0.0, 1.0, 0.0]
@@ -77,7 +89,7 @@ def test_readings_of_instruments_are_those_of_ros_both_ways():
     for message, reading in [
         (imu, ImuReading(time, HALF_TURN, 5.0, 2.0)),
         (blind, ImuReading(time, None)),
-        (headed(height, "range_finder"), HeightReading(time, 300.0, 15.0, 0.5, 600.0)),
+        *heights,
         (headed(camera, "camera"), CameraReading(time, 320, 240, 250.0, 260.0, 159.5, 119.5, distortion)),
         (odometry, OdometryReading(time, (1.0, 2.0, 3.0), HALF_TURN)),
     ]:
@@ -86,6 +98,11 @@ def test_readings_of_instruments_are_those_of_ros_both_ways():
         again = type(reading).from_message(message)
         for ours, theirs in zip(again, reading):  # each field by itself: orientations are tuples, or missing
             assert ours == (theirs if isinstance(theirs, str | None) else pytest.approx(theirs, nan_ok=True))
+
+
+@pytest.mark.parametrize("frame_id", ["", "base_link", "lidar"])
+def test_a_range_in_any_other_frame_is_one_along_the_body(frame_id):
+    assert HeightReading.from_message(headed(Range(range=80.0), frame_id)).kind == SLANT
 
 
 def test_a_binned_part_of_the_sensor_has_the_intrinsics_of_what_is_sent():

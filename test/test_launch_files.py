@@ -91,6 +91,16 @@ def test_every_node_that_is_started_is_installed(name):
         assert executable in programs if package == "aerial_vpr_cl" else (package, executable) in VIEWERS
 
 
+@pytest.mark.parametrize("name", ["flight.launch.py", "learn.launch.py"])
+def test_every_node_that_flies_has_the_clock_that_is_given_and_ends_the_launch_if_it_refuses(name):
+    given = [{item.arg: ast.unparse(item.value) for item in node.keywords} for node in calls(name, "Node")]
+    own = [keywords for keywords in given if keywords["package"] == "'aerial_vpr_cl'"]
+    assert own
+    for keywords in own:
+        assert "'use_sim_time': argument('use_sim_time') == 'true'" in keywords["parameters"], keywords["executable"]
+        assert keywords.get("on_exit") == "end_if_refused", keywords["executable"]
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_every_file_that_is_named_exists(name):
     for call in calls(name, "PathJoinSubstitution"):

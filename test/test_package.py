@@ -1,6 +1,9 @@
 """The package as ROS and pip see it: valid, complete, installable."""
 
+import ast
 import os
+import re
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -32,6 +35,35 @@ def test_package_xml_is_valid_and_says_what_it_is():
 def test_versions_agree():
     assert parse_package(ROOT / "package.xml").version == aerial_vpr_cl.__version__
     assert f'version="{aerial_vpr_cl.__version__}"' in (ROOT / "setup.py").read_text()
+
+
+BROUGHT_ALONG = {"torch": "timm", "safetensors": "timm", "lz4": "mcap", "zstandard": "mcap", "cv2": "opencv"}
+"""Import → what brings it, or how it is called there."""
+OPTIONAL = {"onnx", "onnxruntime"}
+
+
+def imported() -> set[str]:
+    """Every package that ours imports and Python does not bring."""
+    found: set[str] = set()
+    for path in (ROOT / "aerial_vpr_cl").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module.split(".")[0])
+    return found - {*sys.stdlib_module_names, "aerial_vpr_cl"}
+
+
+def test_all_that_is_imported_comes_by_rosdep_or_by_the_pip_line_of_the_guide():
+    by_rosdep = {depend.name for depend in parse_package(ROOT / "package.xml").exec_depends}
+    line = re.search(
+        r"^ +pip install (.+?) +# .* no rosdep key$", (ROOT / "docs" / "guide.md").read_text(), re.MULTILINE
+    )
+    by_pip = set(shlex.split(line[1]))
+    assert by_pip <= set((ROOT / "requirements" / "runtime.txt").read_text().splitlines())
+    there = by_rosdep | {re.split("[<>=]", wanted)[0] for wanted in by_pip}
+    names = {BROUGHT_ALONG.get(name, name) for name in imported() - OPTIONAL}
+    assert {name for name in names if not there & {name, f"python3-{name}", f"python3-{name}-pip"}} == set()
 
 
 @pytest.fixture(scope="module")

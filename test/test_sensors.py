@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aerial_vpr_cl.geo.rotation import angles_of, from_angles, heading_of
-from aerial_vpr_cl.mission.readings import CameraReading, HeightReading, ImuReading, OdometryReading
+from aerial_vpr_cl.mission.readings import (
+    ABOVE_HOME,
+    SLANT,
+    VERTICAL,
+    CameraReading,
+    HeightReading,
+    ImuReading,
+    OdometryReading,
+)
 from aerial_vpr_cl.mission.sensors import FlightSensors, SensorSettings
 from aerial_vpr_cl.mission.situation import camera_mount
 from aerial_vpr_cl.simulation.camera import CameraSettings, body_axes, camera_axes
@@ -192,6 +200,43 @@ def test_a_height_that_is_none_is_named_and_a_constant_takes_its_place(reading, 
     situation, _ = flight.at(stamp(0.0))
     assert (situation.height_m, situation.height_sigma_m) == (120.0, pytest.approx(12.0))
     assert words in flight.problems["height"] and "120 m is used" in flight.problems["height"]
+
+
+def ranged(range_m, kind=SLANT):
+    return HeightReading(stamp(0.0), range_m, 0.05 * range_m, kind=kind)
+
+
+@given(st.floats(-40, 40), st.floats(-40, 40), st.booleans())
+def test_a_range_finder_that_tilts_with_the_body_tells_the_height_below(pitch, roll, levelled):
+    upright = math.cos(math.radians(pitch)) * math.cos(math.radians(roll))
+    flight = sensors(imu(0.0, pitch_deg=pitch, roll_deg=roll), ranged(100.0 / upright), levelled=levelled)
+    situation, _ = flight.at(stamp(0.0))
+    assert (situation.height_m, situation.height_sigma_m) == pytest.approx((100.0, 5.0))
+
+
+@pytest.mark.parametrize(
+    ("reading", "settings"),
+    [(ranged(100.0, VERTICAL), {}), (ranged(100.0, ABOVE_HOME), {}), (ranged(100.0), {"range_is_vertical": True})],
+)
+def test_what_is_a_height_already_does_not_change_with_the_tilt(reading, settings):
+    flight = sensors(imu(0.0, pitch_deg=-70.0), reading, **settings)
+    assert flight.at(stamp(0.0))[0].height_m == 100.0 and not flight.problems
+
+
+def test_a_range_counts_as_it_is_while_no_attitude_is_known():
+    assert sensors(ranged(100.0)).at(stamp(0.0))[0].height_m == 100.0
+
+
+def test_a_range_finder_that_looks_far_aside_tells_no_height():
+    flight = sensors(imu(0.0, roll_deg=65.0), ranged(200.0), height_m=80.0)
+    assert flight.at(stamp(0.0))[0].height_m == 80.0
+    assert "tilted too far" in flight.problems["height"] and "80 m is used" in flight.problems["height"]
+
+
+def test_a_single_range_that_is_a_little_old_is_less_certain():
+    flight = sensors(imu(0.5, roll_deg=20.0), ranged(100.0))
+    sigma_m = flight.at(stamp(0.5))[0].height_sigma_m
+    assert sigma_m == pytest.approx(math.hypot(5.0 * math.cos(math.radians(20.0)), 1.5))
 
 
 def test_a_drone_without_topics_knows_its_constants_and_has_no_problems():

@@ -13,7 +13,7 @@ from aerial_vpr_cl.geo.terrain import MODEL_SIGMA_M, Near, Terrain
 from aerial_vpr_cl.knowledge.map_folder import add_terrain, build_map, open_map
 from aerial_vpr_cl.mission.bag_writer import MissionWriter
 from aerial_vpr_cl.mission.mission import read_flight, read_mission
-from aerial_vpr_cl.mission.readings import AltitudeReading, HeightReading
+from aerial_vpr_cl.mission.readings import ABOVE_HOME, AltitudeReading, HeightReading
 from aerial_vpr_cl.mission.sensor_settings import SensorSettings
 from aerial_vpr_cl.mission.sensors import FlightSensors
 from aerial_vpr_cl.satellite.patches import PatchSettings
@@ -58,6 +58,21 @@ def test_an_altitude_below_the_terrain_is_named_and_a_constant_used_instead():
     assert "below the terrain" in sensors.problems["height"] and "--dem-offset-m" in sensors.problems["height"]
     sensors.add(AltitudeReading(stamp(10), math.nan))
     assert sensors.at(stamp(10))[0].height_m == 90.0
+
+
+def test_altitude_over_terrain_goes_before_a_height_above_home():
+    above_home = HeightReading(stamp(0), 120.0, 3.0, kind=ABOVE_HOME)
+    sensors = FlightSensors(terrain=SLOPE)
+    sensors.add(above_home)
+    assert sensors.at(stamp(0))[0].height_m == 120.0  # no altitude yet
+    sensors.add(AltitudeReading(stamp(0), 245.0))
+    assert sensors.at(stamp(0))[0].height_m == pytest.approx(200.0) and not sensors.problems
+    sensors.add(HeightReading(stamp(0), 180.0, 3.0))
+    assert sensors.at(stamp(0))[0].height_m == 180.0
+    flat = FlightSensors()
+    flat.add(above_home)
+    flat.add(AltitudeReading(stamp(0), 245.0))
+    assert flat.at(stamp(0))[0].height_m == 120.0 and not flat.problems
 
 
 def test_without_terrain_an_altitude_says_nothing():

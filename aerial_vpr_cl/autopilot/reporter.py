@@ -17,10 +17,10 @@ from aerial_vpr_cl.autopilot.answers import (
     set_origin,
     status_text,
 )
-from aerial_vpr_cl.autopilot.carrying import carried_on, offset_m
+from aerial_vpr_cl.autopilot.carrying import NEAR_NS, carried_on, offset_m
 from aerial_vpr_cl.autopilot.clock import AutopilotClock
 from aerial_vpr_cl.autopilot.reset_gate import ResetGate, ResetSettings
-from aerial_vpr_cl.autopilot.telemetry import GlobalPosition, GnssFix, LocalPosition, Origin, Told
+from aerial_vpr_cl.autopilot.telemetry import RECENT_NS, GlobalPosition, GnssFix, LocalPosition, Origin, Told
 from aerial_vpr_cl.settings import setting
 
 SENSOR, AUXILIARY, COMMAND, ODOMETRY, NOTHING = (
@@ -35,6 +35,9 @@ KEPT_NS = 10_000_000_000
 """How long the filter's own positions are remembered: answers are at most seconds old."""
 SET_BACK_NS = 1_000_000_000
 """A stamp this much older than the newest is not late: the clock was set back."""
+GAP_NS = RECENT_NS * 9 // 10
+"""Local positions further apart do not belong together: telemetry counts from another place after a gap. A tenth less
+than there, where the gap is measured by the autopilot's own clock."""
 TEXT_EVERY_NS = 2_000_000_000
 """A state that flickers does not fill the operator's screen."""
 ORIGIN_EVERY_NS = 2_000_000_000
@@ -68,7 +71,6 @@ class Reporter:
 
     def __init__(self, settings: ReportSettings, reset: ResetSettings, clock: AutopilotClock) -> None:
         self._settings = settings
-        self._drift_share = reset.drift_share
         self._clock = clock
         self._gate = ResetGate(reset)
         self._state = ""
@@ -80,6 +82,10 @@ class Reporter:
         self._offered_ns = -ORIGIN_EVERY_NS
         self._answer: Position | None = None
 
+    def change(self, settings: ReportSettings, reset: ResetSettings) -> None:
+        """Go by other settings from now on; what was heard and sent is still known."""
+        self._settings, self._gate.settings = settings, reset
+
     def told(self, value: Told) -> None:
         """Something the autopilot said."""
         if isinstance(value, GnssFix):
@@ -87,6 +93,8 @@ class Reporter:
         elif isinstance(value, GlobalPosition):
             _remember(self._global, value)
         elif isinstance(value, LocalPosition):
+            if self._local and abs(value.stamp_ns - self._local[-1].stamp_ns) > GAP_NS:
+                self._local.clear()
             if self._local:
                 self._gate.add_way(float(np.hypot(*(value.position - self._local[-1].position)[:2])))
             _remember(self._local, value)
@@ -119,7 +127,7 @@ class Reporter:
             return self._command(position, system, now_ns)
         if self._settings.output not in (SENSOR, AUXILIARY) or not self._is_due(now_ns):
             return []
-        carried = carried_on(position, self._local, self._drift_share)
+        carried = carried_on(position, self._local, self._gate.settings.drift_share)
         if self._settings.output == AUXILIARY:
             return [carried]
         there_us = max(self._clock.theirs(now_ns) // 1_000, 0)
@@ -130,12 +138,14 @@ class Reporter:
         answer = self._answer
         if self._settings.output != ODOMETRY or answer is None or not self._local:
             return []
+        then = min(self._local, key=lambda local: abs(local.stamp_ns - answer.stamp_ns))
+        if abs(then.stamp_ns - answer.stamp_ns) > NEAR_NS:
+            return []  # nothing tells where the drone was then
         if not _is_usable(answer, now_ns, self._settings.max_age_s) or not self._is_due(now_ns):
             return []
         if self._origin is None:
             return self._offer_origin(answer, system, now_ns)
         newest = self._local[-1]
-        then = min(self._local, key=lambda local: abs(local.stamp_ns - answer.stamp_ns))
         east_north = offset_m(self._origin.latitude, self._origin.longitude, answer.latitude, answer.longitude)
         moved = newest.position - then.position
         place = np.array([*(east_north + moved[:2]), newest.position[2]])

@@ -41,7 +41,7 @@ class ResetGate:
     """
 
     def __init__(self, settings: ResetSettings) -> None:
-        self._settings = settings
+        self.settings = settings
         self._differences: list[tuple[int, float, NDArray[np.float64]]] = []  # with the way until then
         self._since_ns = 0  # when the localization began to hold
         self._good_gnss_ns: int | None = None
@@ -65,7 +65,7 @@ class ResetGate:
 
     def allows(self, stamp_ns: int, difference_m: NDArray[np.float64], covariance: NDArray[np.float64]) -> bool:
         """Whether a position that lies `difference_m` (east, north) from dead reckoning may be sent now."""
-        settings = self._settings
+        settings = self.settings
         held_ns = round(settings.held_s * 1e9)
         kept = [entry for entry in self._differences if stamp_ns - entry[0] <= 2 * held_ns]
         self._since_ns = self._since_ns if kept else stamp_ns

@@ -43,13 +43,14 @@ class Attitude:
 
 @dataclass(frozen=True)
 class Height:
-    """Metres above the ground; `is_range` if a range finder measured it, else it is above home or a terrain model."""
+    """Metres above the ground, or above home; `is_range`: a range finder's, along the body's own down axis."""
 
     stamp_ns: int
     height_m: float
-    is_range: bool
+    is_range: bool = False
     least_m: float = 0.0
     most_m: float = math.inf
+    is_above_home: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +131,7 @@ class Telemetry:
         self._attitude: Attitude | None = None
         self._local: tuple[int, LocalPosition] | None = None  # time since boot in ms
         self._range_ns = -RECENT_NS  # arrival of the last range
-        self._terrain_ns = -RECENT_NS  # arrival of the last height above a terrain model
+        self._clearance_ns = -RECENT_NS  # arrival of the last height above ground by the filter
         self._readers: dict[str, Callable[[Any, int, bool], list[Told]]] = {
             "ATTITUDE_QUATERNION": self._read_attitude,
             "DISTANCE_SENSOR": self._read_distance,
@@ -170,19 +171,20 @@ class Telemetry:
         return [Height(self._stamp(message), height_m, True, least_m, most_m)]
 
     def _read_altitude(self, message: Any, arrived_ns: int, armed: bool) -> list[Told]:
-        height_m = float(message.altitude_terrain)
-        if arrived_ns - self._range_ns < RECENT_NS or not math.isfinite(height_m):
+        # altitude_terrain is where the ground lies; how far below, the filter says only where it knows.
+        height_m = float(message.bottom_clearance)
+        if arrived_ns - self._range_ns < RECENT_NS or not math.isfinite(height_m) or height_m <= 0.0:
             return []
-        self._terrain_ns = arrived_ns
-        return [Height(self._clock.ours(message.time_usec * 1_000), height_m, False)]
+        self._clearance_ns = arrived_ns
+        return [Height(self._clock.ours(message.time_usec * 1_000), height_m)]
 
     def _read_global_position(self, message: Any, arrived_ns: int, armed: bool) -> list[Told]:
         stamp_ns = self._stamp(message)
         told: list[Told] = []
         if message.lat or message.lon:  # both zero: the filter has no origin yet
             told.append(GlobalPosition(stamp_ns, message.lat / 1e7, message.lon / 1e7))
-        if arrived_ns - max(self._range_ns, self._terrain_ns) >= RECENT_NS:  # above home is the last resort
-            told.append(Height(stamp_ns, message.relative_alt / 1000.0, False))
+        if arrived_ns - max(self._range_ns, self._clearance_ns) >= RECENT_NS:  # above home is the last resort
+            told.append(Height(stamp_ns, message.relative_alt / 1000.0, is_above_home=True))
         return told
 
     def _read_local_position(self, message: Any, arrived_ns: int, armed: bool) -> list[Told]:

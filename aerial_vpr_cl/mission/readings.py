@@ -10,6 +10,11 @@ from aerial_vpr_cl.mission.messages import stamp_of
 Quaternion = tuple[float, float, float, float]
 """x, y, z, w, as ROS orders them."""
 
+SLANT, VERTICAL, ABOVE_HOME = "range_finder", "vertical", "above_home"
+"""How a height was had: along the body's own down axis, straight down, or above where the drone took off.
+
+In a sensor_msgs/Range the frame says it: the last two by these names, and any other frame is a range finder's."""
+
 
 class ImuReading(NamedTuple):
     """Attitude of base_link (forward, left, up) in ENU; a sigma is NaN where the driver gives none."""
@@ -31,13 +36,14 @@ class ImuReading(NamedTuple):
 
 
 class HeightReading(NamedTuple):
-    """Height above ground, and between which heights the instrument can tell it."""
+    """Height above ground, between which heights the instrument can tell it, and how it was had."""
 
     stamp_ns: int
     height_m: float
     sigma_m: float = math.nan
     lowest_m: float = 0.0
     highest_m: float = math.inf
+    kind: str = VERTICAL
 
     @classmethod
     def from_message(cls, message: Any, received_ns: int = 0) -> HeightReading:
@@ -47,7 +53,9 @@ class HeightReading(NamedTuple):
         variance = float(getattr(message, "variance", 0.0))  # Humble's message has none
         sigma_m = math.sqrt(variance) if variance > 0.0 else math.nan
         highest_m = float(message.max_range) if message.max_range > message.min_range else math.inf
-        return cls(stamp_of(message) or received_ns, float(message.range), sigma_m, float(message.min_range), highest_m)
+        stamp_ns, frame_id = stamp_of(message) or received_ns, str(message.header.frame_id)
+        kind = frame_id if frame_id in (VERTICAL, ABOVE_HOME) else SLANT
+        return cls(stamp_ns, float(message.range), sigma_m, float(message.min_range), highest_m, kind)
 
 
 class AltitudeReading(NamedTuple):

@@ -110,10 +110,10 @@ def _imu(reading: ImuReading) -> bytes:
 
 
 def _range(reading: HeightReading) -> bytes:
-    """A serialized sensor_msgs/Range of an instrument that looks straight down."""
+    """A serialized sensor_msgs/Range whose frame says how the height was had."""
     message = make(
         RANGE,
-        header=header(reading.stamp_ns, "range_finder"),
+        header=header(reading.stamp_ns, reading.kind),
         radiation_type=_INFRARED,
         field_of_view=0.0,
         min_range=reading.lowest_m,

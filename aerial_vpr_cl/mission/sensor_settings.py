@@ -29,6 +29,9 @@ class SensorSettings:
         0.0, "how far the camera looks towards the top of the image from straight down", low=-90.0, high=90.0
     )
     mount_right_deg: float = setting(0.0, "how far it looks towards the right of the image", low=-90.0, high=90.0)
+    range_is_vertical: bool = setting(
+        False, "ranges are heights as they are: of a gimbal, or with the tilt taken off; false: the body tilts them"
+    )
     stated_sigmas: bool = setting(True, "sigmas that drivers state are believed; false: always those set here")
     heading_sigma_deg: float = setting(5.0, "sigma of a heading whose driver states none", low=0.0, high=180.0)
     tilt_sigma_deg: float = setting(3.0, "sigma of pitch and roll whose driver states none", low=0.0, high=45.0)

@@ -38,6 +38,7 @@ class _Attitude(NamedTuple):
     rotation: Matrix
     heading_sigma_deg: float
     tilt_sigma_deg: float
+    upright: float  # cosine of the body's tilt, also where a gimbal takes it off the camera
 
 
 class FlightSensors:
@@ -91,7 +92,7 @@ class FlightSensors:
         with self._lock:
             self.problems = {}
             attitude = self._attitude_at(stamp_ns)
-            height, why = self._heights.at(stamp_ns, near)
+            height, why = self._heights.at(stamp_ns, near, attitude.upright if attitude else None)
             self._note(HEIGHT, why)
             situation = Situation(
                 camera=self._camera_of(size_px),
@@ -131,10 +132,11 @@ class FlightSensors:
         if not settings.compass:
             heading = UNKNOWN_HEADING_DEG
         rotation = turned(rotation, settings.heading_offset_deg + self._north_deg)
+        upright = float(rotation[2, 2])
         if settings.levelled:
             rotation, tilt = from_angles(heading_of(rotation)), settings.tilt_sigma_deg
         tilt = min(max(tilt, LEAST_TILT_DEG), UNKNOWN_TILT_DEG)
-        self._attitudes.add(reading.stamp_ns, _Attitude(rotation, max(heading, LEAST_HEADING_DEG), tilt))
+        self._attitudes.add(reading.stamp_ns, _Attitude(rotation, max(heading, LEAST_HEADING_DEG), tilt, upright))
 
     def _attitude_at(self, stamp_ns: int) -> _Attitude | None:
         around, why = self._attitudes.at(stamp_ns)
@@ -143,6 +145,7 @@ class FlightSensors:
             return None
         before, after = around.before, around.after
         nearer = before if around.share <= 0.5 else after
+        upright = before.upright + around.share * (after.upright - before.upright)
         vague = [attitude.heading_sigma_deg > VAGUE_HEADING_DEG for attitude in (before, after)]
         # A lost heading may be any: nothing lies between it and one that is known.
         rotation = nearer.rotation if any(vague) else interpolate(before.rotation, after.rotation, around.share)
@@ -150,9 +153,9 @@ class FlightSensors:
             stated = max(before.heading_sigma_deg, after.heading_sigma_deg)
             if self.settings.compass:
                 self._note(IMU, f"its heading is unknown: the driver states a sigma of {stated:.0f}°")
-            return _Attitude(rotation, UNKNOWN_HEADING_DEG, nearer.tilt_sigma_deg)
+            return _Attitude(rotation, UNKNOWN_HEADING_DEG, nearer.tilt_sigma_deg, upright)
         heading = math.hypot(max(before.heading_sigma_deg, after.heading_sigma_deg), _turned_since(around))
-        return _Attitude(rotation, heading, max(before.tilt_sigma_deg, after.tilt_sigma_deg))
+        return _Attitude(rotation, heading, max(before.tilt_sigma_deg, after.tilt_sigma_deg), upright)
 
     @property
     def _unknown_tilt_deg(self) -> float:

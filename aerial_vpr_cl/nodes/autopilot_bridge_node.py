@@ -76,6 +76,7 @@ class AutopilotBridgeNode(LivingNode):
         self._reporting = threading.Lock()
         self._entities: list[Any] = []
         self._auxiliary_out: Any = None
+        self._ticking: Any = None
         self._sent = 0
         self._told: dict[str, int] = {}
 
@@ -96,7 +97,6 @@ class AutopilotBridgeNode(LivingNode):
             signing_passphrase=bridge.signing_passphrase,
             now_ns=self._now_ns,
         )
-        self._reporter = Reporter(self._report, self.settings[ResetSettings], self._link.clock)
         self._imu_out = self.create_publisher(Imu, "imu", 10)
         self._height_out = self.create_publisher(Range, "height", 10)
         self._odometry_out = self.create_publisher(Odometry, "odometry", 10)
@@ -110,8 +110,10 @@ class AutopilotBridgeNode(LivingNode):
         answers = self.create_subscription(NavSatFix, "localization/fix", self._on_answer, 10)
         states = self.create_subscription(DiagnosticStatus, "localization/state", self._on_state, 10)
         self._entities += [(self.destroy_subscription, answers), (self.destroy_subscription, states)]
-        period_s = 1.0 / self._report.rate_hz
-        self._entities.append((self.destroy_timer, self.create_timer(period_s, self._tick, clock=self.steady)))
+        with self._reporting:  # settings that change meanwhile are not missed
+            self._ticking = self.create_timer(1.0 / self._report.rate_hz, self._tick, clock=self.steady)
+            self._reporter = Reporter(self._report, self.settings[ResetSettings], self._link.clock)
+        self._entities.append((self.destroy_timer, self._ticking))
         self._stopping.clear()
         self._listener = threading.Thread(target=self._listen, name="autopilot", daemon=True)
         self._listener.start()
@@ -121,12 +123,24 @@ class AutopilotBridgeNode(LivingNode):
         self._stopping.set()
         if self._listener is not None:
             self._listener.join(2.0)
+        with self._reporting:
+            self._reporter = None
         while self._entities:
             destroy, entity = self._entities.pop()
             destroy(entity)
         if self._link is not None:
             self._link.close()
-        self._link = self._reporter = self._listener = None
+        self._link = self._listener = None
+
+    def settings_changed(self) -> None:
+        """What is sent from now on goes by the new settings."""
+        with self.edge("settings"), self._reporting:
+            if self._reporter is not None:
+                self._reporter.change(self._report, self.settings[ResetSettings])
+                period_ns = int(1e9 / self._report.rate_hz)
+                if period_ns != self._ticking.timer_period_ns:
+                    self._ticking.timer_period_ns = period_ns
+                    self._ticking.reset()
 
     # From the autopilot
 

@@ -11,6 +11,7 @@ from sensor_msgs.msg import Imu, NavSatFix, NavSatStatus, Range
 from std_msgs.msg import Header
 
 from aerial_vpr_cl.autopilot.telemetry import Attitude, GnssFix, Height, LocalPosition
+from aerial_vpr_cl.mission.readings import ABOVE_HOME, VERTICAL
 
 
 def imu_message(told: Attitude, frame_id: str, tilt_sigma_deg: float, heading_sigma_deg: float) -> Imu:
@@ -25,8 +26,8 @@ def imu_message(told: Attitude, frame_id: str, tilt_sigma_deg: float, heading_si
 
 
 def height_message(told: Height, frame_id: str) -> Range:
-    """Height above ground, and between which heights the instrument can tell it."""
-    header = _header(told.stamp_ns, frame_id)
+    """Height, and between which heights the instrument can tell it; the frame says how it was had."""
+    header = _header(told.stamp_ns, frame_id if told.is_range else ABOVE_HOME if told.is_above_home else VERTICAL)
     return Range(header=header, range=told.height_m, min_range=told.least_m, max_range=told.most_m)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from aerial_vpr_cl.mission.readings import CameraReading, HeightReading, ImuReading, OdometryReading, Reading
+from aerial_vpr_cl.mission.readings import SLANT, CameraReading, HeightReading, ImuReading, OdometryReading, Reading
 from aerial_vpr_cl.settings import setting
 from aerial_vpr_cl.simulation.camera import CameraSettings, focal_px
 from aerial_vpr_cl.simulation.episodes import beginnings, during, wandering
@@ -75,7 +75,7 @@ def sense(
     if instruments.imu:
         readings += _attitudes(flight, attitudes, instruments, north_deg, compass_rng)
     if instruments.height:
-        readings += _heights(flight, instruments, height_rng)
+        readings += _ranges(flight, attitudes, instruments, height_rng)
     if instruments.odometry:
         readings += _odometry(flight, attitudes, instruments, odometry_rng)
     return sorted(readings, key=lambda reading: reading.stamp_ns)
@@ -133,9 +133,12 @@ def _attitudes(
     ]
 
 
-def _heights(flight: Flight, instruments: InstrumentSettings, rng: np.random.Generator) -> list[Reading]:
+def _ranges(
+    flight: Flight, attitudes: Attitudes, instruments: InstrumentSettings, rng: np.random.Generator
+) -> list[Reading]:
+    """Of a range finder that is fixed to the body: along its down axis, over flat ground."""
     seconds, stamps = _moments(flight, instruments.height_rate_hz)
-    true_m = flight.altitudes_m_at(stamps)
+    true_m = flight.altitudes_m_at(stamps) / attitudes(stamps)[:, 2, 2]
     scale = (1.0 + rng.uniform(-1.0, 1.0) * instruments.height_bias) * (
         1.0 + instruments.height_noise * rng.standard_normal(len(seconds))
     )
@@ -145,8 +148,8 @@ def _heights(flight: Flight, instruments: InstrumentSettings, rng: np.random.Gen
     known = float(np.hypot(instruments.height_noise, instruments.height_bias / np.sqrt(3.0)))
     highest_m = float(np.ceil(2.0 * true_m.max()))
     return [
-        HeightReading(int(stamp), float(height), float(sigma) or np.nan, 0.5, highest_m)
-        for stamp, height, sigma in zip(stamps, measured, known * true_m)
+        HeightReading(int(stamp), float(range_m), float(sigma) or np.nan, 0.5, highest_m, SLANT)
+        for stamp, range_m, sigma in zip(stamps, measured, known * true_m)
     ]
 
 
