@@ -29,6 +29,7 @@ from aerial_vpr_cl.benchmark.sues200 import (
 )
 from aerial_vpr_cl.benchmark.work_folder import WorkFolder
 from aerial_vpr_cl.errors import SettingsError
+from aerial_vpr_cl.files import sha256_of
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.images import decode_compressed
 from aerial_vpr_cl.knowledge.draft import TAIL_FILE
@@ -72,6 +73,11 @@ class Sues200Folder(WorkFolder):
     def roles(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Altitudes from low to high; no mission is held out, as unseen locations are."""
         return self.benchmark.settings.sequence or tuple(f"{altitude}m" for altitude in ALTITUDES_M), ()
+
+    @property
+    def rows_key(self) -> str:
+        """Changes with what rows of exemplars show."""
+        return sha256_of(self.store / EXEMPLARS_FILE)[:16]
 
     def open(self) -> tuple[Course, TrunkOutputs]:
         """What a run needs, loaded."""

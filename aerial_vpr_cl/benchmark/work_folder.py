@@ -116,8 +116,12 @@ class WorkFolder:
     def trunk_outputs(self, network: Network) -> TrunkOutputs:
         """What the trunk says, shared by all runs over the same map and exemplars, which are named by their rows."""
         capacity = int(self.benchmark.settings.cache_gb * 2**30)
-        of_map = sha256_of(self.store / "map" / MANIFEST)[:16]
-        return TrunkOutputs.shared(network, self.path / "trunk" / of_map, capacity_bytes=capacity)
+        return TrunkOutputs.shared(network, self.path / "trunk" / self.rows_key, capacity_bytes=capacity)
+
+    @property
+    def rows_key(self) -> str:
+        """Changes with what rows of patches and exemplars show."""
+        return sha256_of(self.store / "map" / MANIFEST)[:16]
 
     def further_facts(self, network: Network, trunk: TrunkOutputs) -> dict[str, Any]:
         """What else the record of a run tells of its final network."""
