@@ -89,8 +89,9 @@ class FlightInputs:
                 self._flight.sensors.add(AltitudeReading(fix.stamp_ns, fix.altitude))
             if self._flight.viewer is not None:
                 self._flight.viewer.add_fix(fix)
-            is_caught = self._flight.gnss.report().is_caught
-            self._flight.recorder.offer_fix(fix, bytes(serialize_message(message)), is_caught=is_caught)
+            recorder = self._flight.recorder
+            is_caught = recorder.is_recording and self._flight.gnss.report().is_caught
+            recorder.offer_fix(fix, bytes(serialize_message(message)), is_caught=is_caught)
 
     def _on_landed(self, message: Bool) -> None:
         with self._node.edge("landed"):
