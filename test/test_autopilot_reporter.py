@@ -222,11 +222,7 @@ def test_a_clock_that_is_set_back_does_not_carry_positions_astray(output):
         if k == 200:
             told.silent()  # as the localization is when its time runs back
         sent = told.answer(published(now - S // 5, east_m - 3.0), 1, now) if k % 5 == 0 and not 200 <= k < 210 else []
-        for message in [*sent, *told.tick(1, now)]:
-            is_odometry = message.get_type() == "ODOMETRY"
-            longitude = -99.0 if is_odometry else message.lon / 1e7
-            there_m = message.y if is_odometry else (longitude + 99.0) * 111_319.49 * math.cos(math.radians(47.0))
-            errors.append(there_m - east_m)
+        errors += [_east_m(message) - east_m for message in [*sent, *told.tick(1, now)]]
     assert len(errors) > 70
     assert np.abs(errors).max() < 5.0
 

@@ -158,7 +158,7 @@ class Tracker:
             self._learn(mode, findings.peak)
         steady = (state == TRACKING and not self._states.misfits) or not self.settings.use_belief
         if mode is None or not sure or not steady or fault == FROZEN_CAMERA or not self._is_proven(view, step):
-            return Rejection(self._why_silent(view), mode.mass if mode else 0.0, state)
+            return Rejection(self._why_silent(view, step), mode.mass if mode else 0.0, state)
         return estimate_of(mode, covariance, findings.peak, self.grid, self.instruments, state)
 
     def _seconds_since(self, stamp_ns: int) -> float:
@@ -285,15 +285,16 @@ class Tracker:
         guided = step is not None and step.guided
         return (self._laid or not geometry) and (seen or guided)
 
-    def _why_silent(self, view: View | Rejection) -> str:
+    def _why_silent(self, view: View | Rejection, step: Step | None) -> str:
         """The nearest cause: the image, what is not known of it, or the state of the track."""
         if isinstance(view, Rejection):
             return view.reason
         if self._register is not None and is_blind(view):
             return BLIND
-        if self._images.repeated:
-            return SAME_IMAGE
-        return MISFIT_VIEW if self.state == TRACKING else self.state
+        if self.state != TRACKING:
+            return self.state
+        is_guess = self._images.repeated and (step is None or not step.guided)
+        return SAME_IMAGE if is_guess else MISFIT_VIEW
 
     def _max_radius_m(self, view: View | Rejection) -> float:
         if self.settings.max_radius_m > 0.0:
