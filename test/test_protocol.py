@@ -92,6 +92,16 @@ def test_a_bag_without_truth_is_tested_by_its_gnss_and_too_short_a_one_is_refuse
         read_flown(path, course.grid, work.views)
 
 
+def test_trunk_outputs_of_another_map_lie_apart(tmp_path):
+    work = WorkFolder(tmp_path / "out", load_benchmark(write_config(tmp_path)))
+    (work.store / "map").mkdir(parents=True)
+    keys = set()
+    for exemplars in ("these", "those"):
+        (work.store / "map" / "manifest.json").write_text(exemplars)
+        keys.add(work.rows_key)
+    assert len(keys) == 2
+
+
 def test_north_up_the_same_protocol_learns_and_tests_views(tmp_path):
     config = CONFIG.replace("view: as_seen, ", "view: north_up, ").replace("rotations: 1", "stride_m: 100")
     work = WorkFolder(tmp_path / "out", load_benchmark(write_config(tmp_path, config)))

@@ -111,6 +111,15 @@ def test_old_tails_go(store):
     assert Localizer.open(store).engine.name == "onnx (CPU)"
 
 
+def test_engines_do_not_take_the_room_that_the_generation_needs(store, monkeypatch, caplog):
+    tails, known = folders(store, "tail"), load_knowledge(GenerationStore(store))
+    usage = shutil.disk_usage(store)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=known.bytes_of_next() + 1))
+    next_generation(store)
+    assert folders(store, "tail") == tails and "has no engines" in caplog.text
+    assert GenerationStore(store).newest().number == 1
+
+
 def test_a_store_without_engines_stays_without(tmp_path):
     store = store_support.make_store(tmp_path)
     next_generation(store)
