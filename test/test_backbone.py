@@ -86,6 +86,21 @@ def test_the_tail_of_efficientnet_is_its_last_two_stages_and_head_convolution():
     assert backbone.input_size == 128
 
 
+@pytest.mark.parametrize("name, side, living, blocks", [(SMALL, 56, 3, 12), (LITE, 64, 4, 7)])
+def test_more_blocks_learn_where_asked_and_the_whole_stays_the_same(name, side, living, blocks):
+    two, more = (
+        build_backbone(name, weights=RANDOM, input_size=side, living_blocks=count).double() for count in (2, living)
+    )
+    learning = {key.split(".")[2] for key, _ in more.tail.named_parameters(prefix="tail") if "blocks" in key}
+    assert learning == {str(number) for number in range(blocks - living, blocks)}
+    assert sum(p.numel() for p in more.tail.parameters()) > sum(p.numel() for p in two.tail.parameters())
+    # Not to the last bit: BatchNorm of frozen stages was folded in single precision.
+    torch.testing.assert_close(more(images(2, side).double()), two(images(2, side).double()), rtol=1e-3, atol=1e-5)
+    for count in (0, blocks):
+        with pytest.raises(ModelError, match=f"has {blocks} blocks"):
+            build_backbone(name, weights=RANDOM, input_size=side, living_blocks=count)
+
+
 def test_training_mode_leaves_the_trunk_and_batch_norm_as_they_are():
     backbone = build_backbone(LITE)
     before = {name: value.clone() for name, value in backbone.state_dict().items()}

@@ -137,7 +137,7 @@ def test_a_network_that_forgets_the_map_is_not_committed(trained, tmp_path):
 def test_a_killed_run_goes_on_and_ends_as_if_nothing_had_happened(map_store, tmp_path):
     whole, killed = (Path(shutil.copytree(map_store, tmp_path / name)) for name in ("whole", "killed"))
     command = [sys.executable, "-m", "aerial_vpr_cl", "train-base"]
-    options = [*OPTIONS, "--epoch-steps", "2"]  # two cycles, each saved
+    options = [*OPTIONS, "--epoch-steps", "2", "--imprint", "1"]  # two cycles, each saved
     run([*command, str(whole), *options])
     run_and_kill([*command, str(killed), *options], "train.saved")
     assert GenerationStore(killed).numbers() == [] and (killed / "training.safetensors").exists()

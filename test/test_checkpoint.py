@@ -123,6 +123,25 @@ def test_another_backbone_input_size_or_setting_is_refused(saved, tmp_path):
         load_tail(saved[1], Network.build(replace(EFFICIENT, scale=100.0), GRID, weights=RANDOM, seed=1))
 
 
+def test_networks_of_more_living_blocks_come_back_and_older_files_have_two(tmp_path):
+    more = Network.build(replace(EFFICIENT, living_blocks=4), GRID, weights=RANDOM)
+    files = tmp_path / "trunk.safetensors", tmp_path / "tail.safetensors"
+    save_trunk(files[0], more)
+    save_tail(files[1], more)
+    again = load_network(*files, GRID)
+    assert again.settings.living_blocks == again.backbone.living_blocks == 4
+    assert again.living_tensors().keys() == more.living_tensors().keys()
+    two = Network.build(EFFICIENT, GRID, weights=RANDOM)
+    save_tail(files[1], two)
+    with safe_open(files[1], framework="pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        identity = json.loads(file.metadata()["aerial_vpr_cl"])
+    del identity["settings"]["living_blocks"]  # as it was before there was a choice
+    save_file(tensors, files[1], metadata={"aerial_vpr_cl": json.dumps(identity)})
+    save_trunk(files[0], two)
+    assert load_network(*files, GRID).backbone.living_blocks == 2
+
+
 def test_swapped_missing_and_foreign_files_are_refused(saved, tmp_path):
     trunk, tail = saved
     with pytest.raises(ModelError, match="holds a trunk where a tail is needed"):

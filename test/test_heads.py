@@ -133,6 +133,18 @@ def test_labels_of_another_group_or_outside_the_grid_are_refused():
             heads.cross_entropy(features(1), torch.tensor([label]), 0)
 
 
+def test_rows_point_where_they_are_told_and_keep_their_lengths():
+    for grid in (GRID, SPARSE):
+        heads = GroupedHeads(grid, DIM)
+        lengths = [weight.norm(dim=1).detach().clone() for weight in heads.weights]
+        directions = 7.0 * features(grid.n_classes, seed=3)
+        heads.point_at(directions)
+        torch.testing.assert_close(heads.unit_rows(), directions / 7.0)
+        for weight, length in zip(heads.weights, lengths):
+            torch.testing.assert_close(weight.norm(dim=1), length)
+        assert heads.cosines(directions).argmax(dim=1).tolist() == list(range(grid.n_classes))
+
+
 def test_weights_are_xavier_and_follow_the_seed():
     grid = Grid(32632, 200.0, 1, np.array([(i, j) for i in range(30) for j in range(30)]))
     one, same, other = (GroupedHeads(grid, 64, seed=seed) for seed in (1, 1, 2))

@@ -19,6 +19,7 @@ from aerial_vpr_cl.learning.base_training_settings import BaseTrainingSettings
 from aerial_vpr_cl.learning.methods import method_of
 from aerial_vpr_cl.learning.recipes import recipe_of
 from aerial_vpr_cl.memory.buffer import DEFAULT_BUDGET
+from aerial_vpr_cl.model.backbone import LIVING_BLOCKS
 from aerial_vpr_cl.model.network import NetworkSettings
 from aerial_vpr_cl.satellite.patches import PatchSettings
 from aerial_vpr_cl.settings import load_settings, read_yaml, setting
@@ -62,6 +63,10 @@ class Study:
         return list(found)
 
 
+LATER_RECIPE = {"living_blocks": LIVING_BLOCKS, "imprint": 0}
+LATER_BASE = {"living_blocks": None, "imprint": None}
+
+
 @dataclass(frozen=True)
 class BenchmarkSettings:
     """Everything about a benchmark but its studies, which stand beside it in the file."""
@@ -93,8 +98,16 @@ class BenchmarkSettings:
             key: value for key, value in dataclasses.asdict(self).items() if key not in ("cache_gb", "threshold_m")
         }
         backbone = NetworkSettings(self.base.backbone).resolved().backbone
-        recipe = dataclasses.replace(recipe_of(backbone, self.map.view_kind), north_up_augmentation=None)
-        values["recipe"] = dataclasses.asdict(recipe)  # looks of north-up views are taken in by now, or not used
+        recipe = dataclasses.asdict(recipe_of(backbone, self.map.view_kind))
+        # What is for north-up views is taken in by now, or not used.
+        recipe["north_up_augmentation"] = None
+        del recipe["north_up_living_blocks"], recipe["north_up_imprint"]
+        # Choices that came later and that a file leaves as the paper has them: its records stay good.
+        for options, later in ((recipe, LATER_RECIPE), (values["base"], LATER_BASE)):
+            for name, papers in later.items():
+                if options[name] == papers:
+                    del options[name]
+        values["recipe"] = recipe
         if self.base.augmentation:
             values["base_augmentation"] = dataclasses.asdict(AUGMENTATIONS[self.base.augmentation])
         if self.scenario is not None:

@@ -29,6 +29,7 @@ from aerial_vpr_cl.knowledge.map_folder import MapFolder, open_map
 from aerial_vpr_cl.learning.augmentation import AUGMENTATIONS
 from aerial_vpr_cl.learning.base_training_settings import WHEN_TO_STOP, BaseTrainingSettings
 from aerial_vpr_cl.learning.calibration import in_other_looks, scores_of
+from aerial_vpr_cl.learning.imprinting import imprint
 from aerial_vpr_cl.learning.optimisers import Optimisers
 from aerial_vpr_cl.learning.processes import from_first_process, join_processes, local_rank, mean_over_processes
 from aerial_vpr_cl.learning.recipes import Recipe, recipe_of
@@ -108,7 +109,8 @@ def build_network(
     if settings.augmentation is not None:
         recipe = replace(recipe, augmentation=AUGMENTATIONS[settings.augmentation], north_up_augmentation=None)
     recipe = recipe.for_view(view)
-    wanted = replace(wanted, margin=recipe.margin, scale=recipe.scale)
+    living = settings.living_blocks or recipe.living_blocks
+    wanted = replace(wanted, margin=recipe.margin, scale=recipe.scale, living_blocks=living)
     device = pick_device(settings.device, local_rank)
     return Network.build(wanted, grid, weights=settings.weights, seed=settings.seed, device=device), recipe
 
@@ -135,8 +137,11 @@ def _train(
     way = {name: value for name, value in asdict(settings).items() if name not in WHEN_TO_STOP}
     way["recipe"] = repr(recipe)
     way["map"] = [asdict(replace(folder.facts, datum=None)), asdict(folder.settings)]
-    mean = WeightMean(network)
+    mean = WeightMean(network)  # takes over whatever the weights are after the first step
     state = TrainingState.resume(folder.path.parent, network, mean.network, optimisers, way)
+    views_a_cell = recipe.imprint if settings.imprint is None else settings.imprint
+    if state.step == 0 and views_a_cell:
+        imprint(network, batches, views_a_cell, settings.readers, progress)
     model: nn.Module = _MeanLoss(network)
     if world > 1:
         model = DistributedDataParallel(model, find_unused_parameters=True, broadcast_buffers=False)

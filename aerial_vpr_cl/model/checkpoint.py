@@ -21,6 +21,7 @@ from aerial_vpr_cl.errors import ModelError, SettingsError
 from aerial_vpr_cl.files import new_file
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.geo.view_kind import PAPER_VIEW
+from aerial_vpr_cl.model.backbone import LIVING_BLOCKS
 from aerial_vpr_cl.model.network import Network, NetworkSettings
 from aerial_vpr_cl.model.weights import EMPTY
 from aerial_vpr_cl.settings import load_settings
@@ -97,8 +98,9 @@ def read_identity(path: Path, kind: str | None = None) -> dict[str, Any]:
         raise ModelError(f"{path}: checkpoint format {identity.get('format')}, this version reads {FORMAT}")
     if kind is not None and identity.get("kind") != kind:
         raise ModelError(f"{path}: holds a {identity.get('kind')} where a {kind} is needed; were two paths swapped?")
-    if "settings" in identity:  # tails that were written before there was a choice of views are the paper's
+    if "settings" in identity:  # tails that were written before there was a choice are the paper's
         identity["settings"].setdefault("view", asdict(PAPER_VIEW))
+        identity["settings"].setdefault("living_blocks", LIVING_BLOCKS)
     return identity
 
 

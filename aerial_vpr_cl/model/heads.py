@@ -85,6 +85,14 @@ class GroupedHeads(nn.Module):
         rows = torch.cat([F.normalize(weight.float(), dim=1) for weight in self.weights])
         return rows[self.column_of_class]
 
+    @torch.no_grad()
+    def point_at(self, directions: Tensor) -> None:
+        """Turn all classifier rows towards (C, dim) directions, in class order; their lengths stay."""
+        for group, weight in enumerate(self.weights):
+            members = torch.nonzero(self.group_of_class == group).flatten()
+            wanted = F.normalize(directions[members], dim=1) * weight[self.row_of_class[members]].norm(dim=1)[:, None]
+            weight[self.row_of_class[members]] = wanted
+
     def _group_cosines(self, z: Tensor, group: int) -> Tensor:
         return F.linear(F.normalize(z.float(), dim=1), F.normalize(self.weights[group].float(), dim=1))
 

@@ -18,7 +18,7 @@ from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.geo.view_kind import PAPER_VIEW, ViewKind
 from aerial_vpr_cl.images import squeeze
 from aerial_vpr_cl.model.aggregation import AGGREGATIONS, SaladSettings, build_aggregation
-from aerial_vpr_cl.model.backbone import Backbone, build_backbone
+from aerial_vpr_cl.model.backbone import LIVING_BLOCKS, Backbone, build_backbone
 from aerial_vpr_cl.model.heads import GroupedHeads
 from aerial_vpr_cl.settings import setting
 
@@ -34,6 +34,7 @@ class NetworkSettings:
     backbone: str = setting(AUTO, f"timm model; {AUTO}: {GPU_BACKBONE} with a GPU, {CPU_BACKBONE} without")
     aggregation: str = setting("gem", "how patch features become one descriptor", choices=tuple(AGGREGATIONS))
     input_size: int | None = setting(None, "side of the square input in pixels; none: the backbone's default", low=14)
+    living_blocks: int = setting(LIVING_BLOCKS, "last blocks of the backbone that learn; the others are frozen", low=1)
     margin: float = setting(0.2, "additive angular margin, radians", low=0, high=1.5)
     scale: float = setting(100.0, "factor from cosines to logits", low=1)
     salad: SaladSettings = field(default_factory=SaladSettings)
@@ -74,7 +75,13 @@ class Network(nn.Module):
     ) -> Network:
         """A network with a pretrained backbone (`weights` as in `build_backbone`) and all else from the seed."""
         settings = settings.resolved()
-        backbone = build_backbone(settings.backbone, weights=weights, input_size=settings.input_size, seed=seed)
+        backbone = build_backbone(
+            settings.backbone,
+            weights=weights,
+            input_size=settings.input_size,
+            living_blocks=settings.living_blocks,
+            seed=seed,
+        )
         if settings.aggregation == "salad" and settings.salad.clusters >= backbone.n_patches:
             raise ModelError(
                 f"SALAD with {settings.salad.clusters} clusters needs more patches than clusters; {backbone.name} has "
