@@ -27,7 +27,7 @@ LAYERS = {
 }
 """Folder → folders it may import from, besides itself. Nodes, commands and cli know all and are known by nobody."""
 
-GROUND = {"errors", "settings", "progress", "files", "image_headers", "images", "terminal", "__init__"}
+GROUND = {"errors", "settings", "progress", "files", "image_headers", "images", "terminal", "unseen", "__init__"}
 
 
 def imported_parts(path: Path) -> set[str]:

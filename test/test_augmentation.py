@@ -30,7 +30,7 @@ from aerial_vpr_cl.learning.augmentation import (
 )
 from aerial_vpr_cl.learning.base_training import build_network
 from aerial_vpr_cl.learning.base_training_settings import BaseTrainingSettings
-from aerial_vpr_cl.learning.recipes import recipe_of
+from aerial_vpr_cl.learning.recipes import UNSEEN, recipe_of
 
 seeds = st.integers(0, 2**32 - 1)
 IMAGE = np.random.default_rng(0).integers(0, 256, (90, 120, 3), np.uint8)
@@ -185,12 +185,12 @@ def test_the_small_backbone_is_shown_other_styles_where_north_is_up_unless_told_
     grid = Grid(32632, 200.0, 1, np.array([(0, 0)]))
     north_up, lite = ViewKind("north_up", 5.0, 0.05), "tf_efficientnet_lite0"
     assert recipe_of(lite).augmentation == PHOTOMETRIC
-    assert recipe_of(lite, north_up).augmentation == STYLE.uncropped()
+    assert recipe_of(lite, north_up).augmentation == replace(STYLE.uncropped(), unseen=UNSEEN)
     # Missions, too: else each would teach the network to expect less change.
     assert recipe_of(lite, north_up).mission_augmentation.fold == STYLE.fold
     settings = BaseTrainingSettings(backbone=lite, weights="random", input_size=32, augmentation="photometric")
     _, told = build_network(grid, settings, view=north_up)
-    assert told.augmentation == PHOTOMETRIC.uncropped()
+    assert told.augmentation == replace(PHOTOMETRIC.uncropped(), unseen=UNSEEN)
 
 
 @pytest.mark.parametrize(

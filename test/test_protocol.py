@@ -329,6 +329,19 @@ def test_exemplars_are_shown_in_the_colours_of_flown_frames_where_a_method_asks_
     assert {picture.name for picture in matched} != {picture.name for picture in shown(1.0, a.train, b.train)[1]}
 
 
+def test_exemplars_lack_what_a_turned_camera_does_not_see_and_frames_what_their_own_did_not(course):
+    memories = course.memories
+    whole = Augmentation((1.0, 1.0), (1.0, 1.0))
+    recipes = [replace(EMBEDDED_RECIPE, mission_augmentation=replace(whole, unseen=share)) for share in (0.0, 1.0)]
+    makers = [
+        ViewMaker(64, course.sequence[0].train, memories.exemplars, memories.satellite, (), recipe, seed=5)
+        for recipe in recipes
+    ]
+    for source, alike in ((CURRENT, True), (EXEMPLAR, False)):
+        shown = [np.stack([draw.render((source, row, 0)) for row in range(8)]) for draw in makers]
+        assert np.array_equal(*shown) is alike
+
+
 def test_a_view_follows_from_the_image_and_the_mission_being_learnt_not_from_its_place(course):
     a, b = course.sequence
     draw = ViewMaker(64, b.train, None, None, a.train, EMBEDDED_RECIPE, seed=5)

@@ -63,8 +63,16 @@ class Study:
         return list(found)
 
 
-LATER_RECIPE = {"living_blocks": LIVING_BLOCKS, "imprint": 0}
-LATER_BASE = {"living_blocks": None, "imprint": None}
+LATER = {"living_blocks": (None, LIVING_BLOCKS), "imprint": (None, 0), "unseen": (0.0,)}
+"""Choices that came later, and the values by which all is as it was: records of before stay good."""
+
+
+def _without_later(values: Any) -> Any:
+    """Nested settings without choices that change nothing."""
+    if not isinstance(values, dict):
+        return values
+    kept = {key: value for key, value in values.items() if key not in LATER or value not in LATER[key]}
+    return {key: _without_later(value) for key, value in kept.items()}
 
 
 @dataclass(frozen=True)
@@ -102,11 +110,6 @@ class BenchmarkSettings:
         # What is for north-up views is taken in by now, or not used.
         recipe["north_up_augmentation"] = None
         del recipe["north_up_living_blocks"], recipe["north_up_imprint"]
-        # Choices that came later and that a file leaves as the paper has them: its records stay good.
-        for options, later in ((recipe, LATER_RECIPE), (values["base"], LATER_BASE)):
-            for name, papers in later.items():
-                if options[name] == papers:
-                    del options[name]
         values["recipe"] = recipe
         if self.base.augmentation:
             values["base_augmentation"] = dataclasses.asdict(AUGMENTATIONS[self.base.augmentation])
@@ -114,7 +117,7 @@ class BenchmarkSettings:
             values["scenario"] = self.scenario.read_text()
         for key in ("bags", "sues200", "store", "raster"):  # the same data may lie elsewhere tomorrow
             values[key] = Path(values[key]).name if values[key] else None
-        return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(_without_later(values), sort_keys=True, default=str).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

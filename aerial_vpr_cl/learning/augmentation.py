@@ -11,6 +11,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from aerial_vpr_cl.unseen import fill_unseen, seen_by_camera, turn_and_zoom
+
 Image = NDArray[np.uint8]
 Pixels = NDArray[np.float32]
 
@@ -26,6 +28,9 @@ BAND_REACH = 1 / 16
 """Widest of them, as a share of the view's side."""
 SHARP = 0.0025
 """Blur below this, as a share of the view's side, changes nothing."""
+CAMERA_SIDE = (0.8, 1.5)
+"""How much of a view cameras see, as the root of the area on the ground, in sides of the view."""
+CAMERA_ASPECT = (1.0, 16 / 9)
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,7 @@ class Augmentation:
     crop_aspect: tuple[float, float] = (3 / 4, 4 / 3)
     turn_sigma_deg: float = 0.0  # of a small turn about the middle, as an unsure heading makes it
     zoom_sigma: float = 0.0  # of the logarithm of a small change of scale
+    unseen: float = 0.0  # probability that a satellite view lacks what a camera of any heading would not see
     bands: float = 0.0  # probability of each band along borders of surfaces: shores and field edges that moved
     softness: float = 0.0  # largest blur, as a share of the view's side: cameras are softer than maps
     noise: float = 0.0  # largest deviation of a sensor's noise, in grey levels
@@ -92,9 +98,20 @@ def augment(image: Image, size_px: int, rng: np.random.Generator, how: Augmentat
     if turn:
         image = np.rot90(image, int(rng.integers(4)))
     if how.turn_sigma_deg or how.zoom_sigma:
-        image = turn_and_zoom(image, size_px, rng, how)
+        angle, zoom = rng.normal(scale=how.turn_sigma_deg), np.exp(rng.normal(scale=how.zoom_sigma))
+        image = turn_and_zoom(resize(image, size_px), float(angle), float(zoom))
     view = resize(random_crop(image, rng, how), size_px)
-    return change_look(view, rng, how) if how.changes_look else view
+    if how.changes_look:
+        view = change_look(view, rng, how)
+    return by_turned_camera(view, rng) if how.unseen and rng.random() < how.unseen else view
+
+
+def by_turned_camera(view: Image, rng: np.random.Generator) -> Image:
+    """A satellite view with what a camera of random heading, height and shape would see of it."""
+    side = float(np.exp(rng.uniform(*np.log(CAMERA_SIDE))))
+    stretch = float(np.sqrt(rng.uniform(*CAMERA_ASPECT)))
+    seen = seen_by_camera(len(view), side * stretch, side / stretch, float(rng.uniform(0, 2 * np.pi)))
+    return fill_unseen(view, seen)
 
 
 def change_look(view: Image, rng: np.random.Generator, how: Augmentation) -> Image:
@@ -247,15 +264,6 @@ def symmetric_root(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     """The square root of a symmetric matrix without negative eigenvalues."""
     values, vectors = np.linalg.eigh(matrix)
     return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
-
-
-def turn_and_zoom(image: Image, size_px: int, rng: np.random.Generator, how: Augmentation) -> Image:
-    """A view of known heading and scale as if both were slightly wrong; what turns in is mirrored."""
-    turn, zoom = rng.normal(scale=how.turn_sigma_deg), np.exp(rng.normal(scale=how.zoom_sigma))
-    image = resize(image, size_px)
-    middle = ((size_px - 1) / 2, (size_px - 1) / 2)
-    warp = cv2.getRotationMatrix2D(middle, float(turn), float(zoom))
-    return np.asarray(cv2.warpAffine(image, warp, (size_px, size_px), borderMode=cv2.BORDER_REFLECT), np.uint8)
 
 
 def random_crop(image: Image, rng: np.random.Generator, how: Augmentation) -> Image:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from aerial_vpr_cl import unseen
 from aerial_vpr_cl.files import sha256_of
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.images import decode_compressed
@@ -174,7 +175,7 @@ class ViewMaker:
         self.matched_share = matched_share
         self._turned = () if recipe.view.is_north_up else (EXEMPLAR, *((CURRENT, REPLAY) if turn_frames else ()))
         # Other settings and another way of drawing give other pixels, which must not be taken for these.
-        code = sha256_of(Path(augmentation.__file__))
+        code = [sha256_of(Path(str(module.__file__))) for module in (augmentation, unseen)]
         self._how_drawn = digest_of((size_px, recipe.mission_augmentation, recipe.view, code)).hex()
         flown, replayed = ([content_of(image) for image in images] for images in (current, replay))
         self._contents = (flown, range(len(exemplars or ())), replayed)
@@ -222,7 +223,10 @@ class ViewMaker:
         else:
             image = self._frame(source, index)
         turn = source in self._turned
-        return augmentation.augment(image, self.size_px, rng, self.recipe.mission_augmentation, turn=turn)
+        how = self.recipe.mission_augmentation
+        if source != EXEMPLAR:
+            how = replace(how, unseen=0.0)  # frames lack what their own camera did not see
+        return augmentation.augment(image, self.size_px, rng, how, turn=turn)
 
     def _frame(self, source: int, index: int) -> NDArray[np.uint8]:
         return decode_compressed((self.current if source == CURRENT else self.replay)[index].image)

@@ -8,6 +8,9 @@ from aerial_vpr_cl.geo.view_kind import PAPER_VIEW, ViewKind
 from aerial_vpr_cl.learning.augmentation import PAPER, PHOTOMETRIC, STYLE, Augmentation
 from aerial_vpr_cl.model.backbone import LIVING_BLOCKS, family_of
 
+UNSEEN = 0.75
+"""Share of satellite views that a network for north-up views is shown as a turned camera would see them."""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -40,8 +43,8 @@ class Recipe:
         if not view.is_north_up:
             return self
         turn, zoom = view.heading_sigma_deg, view.zoom_sigma
-        base = (self.north_up_augmentation or self.augmentation).uncropped()
-        mission = (self.north_up_augmentation or self.mission_augmentation).uncropped()
+        base = replace((self.north_up_augmentation or self.augmentation).uncropped(), unseen=UNSEEN)
+        mission = replace((self.north_up_augmentation or self.mission_augmentation).uncropped(), unseen=UNSEEN)
         mission = replace(mission, turn_sigma_deg=turn, zoom_sigma=zoom)
         return replace(
             self,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.geo.view_kind import ViewKind
 from aerial_vpr_cl.localization.view import View
 from aerial_vpr_cl.mission.situation import UNKNOWN_HEADING_DEG
+from aerial_vpr_cl.unseen import turn_and_zoom
 
 SPACING_SIGMAS = 3.0
 """Between headings that are tried, in sigmas that the network was trained for: none is further off than 1.5."""
@@ -58,16 +58,7 @@ def turns_to_try(heading_sigma_deg: float, kind: ViewKind) -> tuple[NDArray[np.f
 
 
 def turned_images(view: View, turns_deg: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """(H, S, S, 3) the view if its heading is off by these turns; corners that turn in are filled by mirroring."""
-    size = len(view.image)
-    middle = ((size - 1) / 2.0, (size - 1) / 2.0)
-    images = []
-    for turn in turns_deg.tolist():
-        # OpenCV turns against the clock. What lies up in a view whose top points east lies, north up, to the right.
-        warp = cv2.getRotationMatrix2D(middle, -turn, 1.0)
-        images.append(
-            cv2.warpAffine(view.image, warp, (size, size), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT)
-            if turn
-            else view.image
-        )
-    return np.stack(images)
+    """(H, S, S, 3) the view if its heading is off by these turns; what turns in was not seen."""
+    # What lies up in a view whose top points east lies, north up, to the right: it is turned with the clock.
+    turns = turns_deg.tolist()
+    return np.stack([turn_and_zoom(view.image, -turn, seen=view.mask) if turn else view.image for turn in turns])

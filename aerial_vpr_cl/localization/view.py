@@ -20,6 +20,7 @@ from aerial_vpr_cl.images import squeeze
 from aerial_vpr_cl.localization.estimate import LOOKS_AWAY, OTHER_CAMERA, SEES_LITTLE, Rejection
 from aerial_vpr_cl.mission.situation import UNKNOWN_HEADING_DEG, Situation
 from aerial_vpr_cl.settings import setting
+from aerial_vpr_cl.unseen import fill_unseen
 
 UNKNOWN_SCALE = 0.5
 """Relative sigma of a scale of which nothing is known but that the camera should see about the footprint."""
@@ -60,7 +61,7 @@ class ViewSettings:
 class View:
     """A square look at the ground. Where heading or scale are corrected later, `offset_m` turns and grows with it."""
 
-    image: NDArray[np.uint8]  # (S, S, 3) RGB; what the camera did not see is filled by mirroring
+    image: NDArray[np.uint8]  # (S, S, 3) RGB; what the camera did not see has the colours around it
     mask: NDArray[np.bool_]  # (S, S) what the camera saw
     metres_per_px: float
     offset_m: NDArray[np.float64]  # (2,) east and north from the drone to the ground under the view's centre
@@ -113,7 +114,7 @@ def make_view(image: NDArray[np.uint8], situation: Situation, settings: ViewSett
     if mask.mean() < LEAST_SEEN:
         return Rejection(SEES_LITTLE)
     return View(
-        image=_resample(image, pixels),
+        image=fill_unseen(_resample(image, pixels), mask),
         mask=mask,
         metres_per_px=settings.metres_per_px,
         offset_m=offset_m,
@@ -200,8 +201,7 @@ def _resample(image: NDArray[np.uint8], pixels: NDArray[np.floating]) -> NDArray
     if factor > 1:
         whole = np.ascontiguousarray(image[: rows * factor, : columns * factor])
         image = np.asarray(cv2.resize(whole, (columns, rows), interpolation=cv2.INTER_AREA), np.uint8)
-    # Mirrored ground looks more like what the network knows than a black hole; no further than one image away.
     places = (np.nan_to_num(pixels, nan=0.0) + 0.5) / factor - 0.5
-    places = np.clip(places, [-columns, -rows], [2 * columns, 2 * rows]).astype(np.float32)
-    view = cv2.remap(image, places[..., 0], places[..., 1], cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT)
+    places = np.clip(places, 0.0, [columns - 1, rows - 1]).astype(np.float32)
+    view = cv2.remap(image, places[..., 0], places[..., 1], cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
     return np.asarray(view, np.uint8)
