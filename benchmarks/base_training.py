@@ -1,4 +1,4 @@
-"""What each change of look brings to generation 0: trained under none, under one alone, and under all.
+"""What each change of look brings to generation 0, trained under none, one alone and all; and how it best begins.
 
     python benchmarks/base_training.py FOLDER --kind north_up --steps 240 --out benchmarks/results/base_training.json
     python benchmarks/base_training.py --table benchmarks/results/base_training.json
@@ -30,12 +30,13 @@ from tracking import MAP_DATE, flown
 from aerial_vpr_cl.evaluation.flight_score import score
 from aerial_vpr_cl.evaluation.store_evaluation import follow
 from aerial_vpr_cl.files import replace_file
+from aerial_vpr_cl.geo.view_kind import AS_SEEN, NORTH_UP, ViewKind
 from aerial_vpr_cl.knowledge.facts import GenerationFacts
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.knowledge import commit_generation, load_knowledge
 from aerial_vpr_cl.knowledge.map_dates import add_dates
 from aerial_vpr_cl.knowledge.map_folder import build_map
-from aerial_vpr_cl.learning import base_training
+from aerial_vpr_cl.learning import base_training, recipes
 from aerial_vpr_cl.learning.augmentation import AUGMENTATIONS, PAPER, STYLE, Augmentation
 from aerial_vpr_cl.learning.base_training_settings import BaseTrainingSettings
 from aerial_vpr_cl.learning.calibration import scores_of
@@ -44,6 +45,7 @@ from aerial_vpr_cl.learning.weight_mean import WeightMean
 from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings, SingleFrames
 from aerial_vpr_cl.memory.buffer import ReplayBuffer
 from aerial_vpr_cl.mission.mission import Flight
+from aerial_vpr_cl.model.backbone import LIVING_BLOCKS
 from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.progress import ProgressBar
 from aerial_vpr_cl.satellite.patches import PatchSettings
@@ -74,12 +76,35 @@ SECOND_DATE = "m_4709963_se_14_1_20180716.tif"
 FRAMES = 40
 
 
-def variants() -> dict[str, Augmentation]:
-    """Looks to train under, by what the table calls them."""
+@dataclass(frozen=True)
+class Way:
+    """What a network is shown, and what it begins with: unless told otherwise as the paper has it, but for looks."""
+
+    looks: Augmentation
+    unseen: float = 0.0  # share of the views that lack what a turned camera does not see
+    living_blocks: int = LIVING_BLOCKS
+    imprint: int = 0
+
+
+def ways(kind: str) -> dict[str, Way]:
+    """What is trained, by what the table calls it; what came for north-up views is tried with these alone."""
     alone = {
-        name: Augmentation(**{field: getattr(STYLE, field) for field in fields}) for name, fields in CHANGES.items()
+        name: Way(Augmentation(**{field: getattr(STYLE, field) for field in fields}))
+        for name, fields in CHANGES.items()
     }
-    return {"none (the paper's crops)": PAPER, **alone, ALL: STYLE, TWO_DATES: STYLE}
+    found = {"none (the paper's crops)": Way(PAPER), **alone, ALL: Way(STYLE), TWO_DATES: Way(STYLE)}
+    if kind != NORTH_UP:
+        return found
+    ours = recipes.EMBEDDED_RECIPE.for_view(ViewKind())
+    blocks, views, unseen = ours.living_blocks, ours.imprint, ours.augmentation.unseen
+    return {
+        **found,
+        "all, corners without ground in flight": Way(STYLE),
+        "… and in training": Way(STYLE, unseen),
+        f"… and {blocks} blocks that learn": Way(STYLE, unseen, living_blocks=blocks),
+        "… and imprinted heads": Way(STYLE, unseen, imprint=views),
+        "… and both: the default": Way(STYLE, unseen, blocks, views),
+    }
 
 
 @dataclass(frozen=True)
@@ -125,11 +150,13 @@ def thinned(spec: MissionSpec, frames: int) -> MissionSpec:
     return replace(spec, frames=frames, track=replace(spec.track, spacing_m=spacing_m))
 
 
-def train(folder: Path, kind: str, looks: str, how: Augmentation, steps: int, seed: int) -> Iterator[Trained]:
-    """Train under some looks, and place crops of the map's date, and crops and frames of those of the missions."""
+def train(folder: Path, kind: str, looks: str, how: Way, steps: int, seed: int) -> Iterator[Trained]:
+    """Train in some way, and place crops of the map's date, and crops and frames of those of the missions."""
     settings = BaseTrainingSettings(
         backbone="tf_efficientnet_lite0",
         augmentation="style",
+        living_blocks=how.living_blocks,
+        imprint=how.imprint,
         max_steps=steps,
         good_recall=2.0,
         patience=1000,
@@ -146,7 +173,11 @@ def train(folder: Path, kind: str, looks: str, how: Augmentation, steps: int, se
         if looks == TWO_DATES:
             add_dates(store, [folder / SECOND_DATE], bands=[1, 2, 3])
         start = time.monotonic()
-        with patch.dict(AUGMENTATIONS, style=how), patch.object(base_training, "WeightMean", beside(means)):
+        with (
+            patch.dict(AUGMENTATIONS, style=how.looks),
+            patch.object(recipes, "UNSEEN", how.unseen),
+            patch.object(base_training, "WeightMean", beside(means)),
+        ):
             base_training.train_base(store, settings, ProgressBar())
         way = steps, seed, round(time.monotonic() - start)
         yield Trained(kind, looks, *way, **shares_near(folder, store))
@@ -214,18 +245,21 @@ def main() -> None:
     """Train what is missing, or print the table of what is there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", help="rasters; with none the table is printed")
-    parser.add_argument("--kind", choices=("as_seen", "north_up"), default="north_up")
+    parser.add_argument("--kind", choices=(AS_SEEN, NORTH_UP), default=NORTH_UP)
     parser.add_argument("--steps", type=int, default=240)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="+", metavar="WORDS", help="rows whose name holds one of these")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/base_training.json"))
     parser.add_argument("--table", type=Path, help="print the table of this file")
     args = parser.parse_args()
     if args.table or not args.folder:
         print("\n".join(table(read(args.table or args.out))))
         return
-    for looks, how in variants().items():
+    for looks, how in ways(args.kind).items():
         results = read(args.out)
         if (args.kind, looks, args.steps, args.seed) in {one.way for one in results}:
+            continue
+        if args.only and not any(words in looks for words in args.only):
             continue
         for trained in train(args.folder, args.kind, looks, how, args.steps, args.seed):
             results.append(trained)
