@@ -18,11 +18,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from scale_report import write_report
-from scale_world import Country
+from scale_world import Country, Training
 
 STAGES = {
     "world": "scale_map",
@@ -40,9 +41,11 @@ STAGES = {
 MARK = "figures: "
 
 
-def measure(country: Country, stage: str, store: Path, steps: int) -> dict[str, Any]:
+def measure(country: Country, stage: str, store: Path, training: Training) -> dict[str, Any]:
     """Run a stage in a process of its own; its figures, with its peak memory."""
-    command = [sys.executable, __file__, "--stage", stage, "--tiles", str(country.tiles), "--steps", str(steps)]
+    command = [sys.executable, __file__, "--stage", stage, "--tiles", str(country.tiles)]
+    for name, value in asdict(training).items():
+        command += [] if value is None else ["--" + name.replace("_", "-"), str(value)]
     environment = {"OMP_NUM_THREADS": "1", **os.environ}
     done = subprocess.run(
         [*command, "--work", str(store)], env=environment, stdout=subprocess.PIPE, text=True, check=True
@@ -54,7 +57,7 @@ def run_stage(args: argparse.Namespace) -> None:
     """In the child: do one stage and print its figures."""
     stage = getattr(importlib.import_module(STAGES[args.stage]), args.stage)
     start_mb, start_s = memory_mb("VmRSS"), time.process_time()
-    figures = stage(Country(args.tiles[0]), args.work, args.steps)
+    figures = stage(Country(args.tiles[0]), args.work, Training(args.steps, args.begin_with, args.imprint))
     own = {"cpu_s": time.process_time() - start_s, "start_mb": start_mb, "peak_mb": memory_mb("VmHWM")}
     rounded = {name: round(value, 4) if isinstance(value, float) else value for name, value in (own | figures).items()}
     print(MARK + json.dumps(rounded))
@@ -71,6 +74,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tiles", type=int, nargs="+", default=[1, 3, 10], help="sides of the countries, in tiles")
     parser.add_argument("--steps", type=int, default=40, help="of base training (default: %(default)s)")
+    parser.add_argument("--begin-with", metavar="STORE", help="store of another map whose tail training begins with")
+    parser.add_argument("--imprint", type=int, metavar="N", help="views of each cell as which its classifier begins")
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=list(STAGES), metavar="STAGE", help="only these")
     parser.add_argument("--again", nargs="+", choices=STAGES, default=[], metavar="STAGE", help="measure these anew")
     parser.add_argument("--work", type=Path, help="folder of the stores (default: a temporary one)")
@@ -89,7 +94,8 @@ def main() -> None:
             for stage in args.stages:
                 if stage in record and stage not in args.again:
                     continue
-                record[stage] = measure(country, stage, (args.work or Path(scratch)) / f"tiles{tiles}", args.steps)
+                store = (args.work or Path(scratch)) / f"tiles{tiles}"
+                record[stage] = measure(country, stage, store, Training(args.steps, args.begin_with, args.imprint))
                 print(f"{country.km2:.0f} km² {stage}: {record[stage]}", file=sys.stderr, flush=True)
                 path.write_text(json.dumps(record, indent=1) + "\n")
     write_report(args.out)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scale_map import TOP_CELLS
-from scale_world import Country
+from scale_world import Country, Training
 
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.knowledge.generations import GenerationStore
@@ -41,7 +41,7 @@ ORACLE_RECALL = 0.8
 """The oracle has the true cell among its twenty with this probability; all its other cells are drawn at random."""
 
 
-def first_fix(country: Country, folder: Path, steps: int) -> dict[str, Any]:
+def first_fix(country: Country, folder: Path, training: Training) -> dict[str, Any]:
     """Flights of another season from a cold start: the whole map searched, or cells that somebody proposes.
 
     The store's own network proposes if it was trained before.

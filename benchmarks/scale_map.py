@@ -1,4 +1,4 @@
-"""What scale.py measures of a map: stages as functions of a country, the folder of its store and the steps."""
+"""What scale.py measures of a map: stages as functions of a country, the folder of its store and its training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scale_world import TILE_M, Country
+from scale_world import TILE_M, Country, Training
 
 from aerial_vpr_cl.benchmark.retrieval import NearestPatchIndex
 from aerial_vpr_cl.knowledge.map_folder import build_map, open_map
@@ -23,7 +23,7 @@ FOOTPRINT_M = 450.0
 TOP_CELLS = 20
 
 
-def world(country: Country, folder: Path, steps: int) -> dict[str, Any]:
+def world(country: Country, folder: Path, training: Training) -> dict[str, Any]:
     """Draw the country's map."""
     path = raster_of(folder)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -31,13 +31,13 @@ def world(country: Country, folder: Path, steps: int) -> dict[str, Any]:
     return {"raster_mb": path.stat().st_size / 1e6}
 
 
-def map(country: Country, folder: Path, steps: int) -> dict[str, Any]:
+def map(country: Country, folder: Path, training: Training) -> dict[str, Any]:
     """build-map without its channel."""
     built = build_map(raster_of(folder), folder, PatchSettings(footprint_m=FOOTPRINT_M), link=True)
     return {"classes": built.grid.n_classes, "patches": len(built.patches)}
 
 
-def channel(country: Country, folder: Path, steps: int) -> dict[str, Any]:
+def channel(country: Country, folder: Path, training: Training) -> dict[str, Any]:
     """The orientation channel of registration, made and kept."""
     path = folder / "map" / ORIENTATION_FILE
     path.unlink(missing_ok=True)
@@ -45,7 +45,7 @@ def channel(country: Country, folder: Path, steps: int) -> dict[str, Any]:
     return {"channel_mb": path.stat().st_size / 1e6}
 
 
-def retrieval(country: Country, folder: Path, steps: int) -> dict[str, Any]:
+def retrieval(country: Country, folder: Path, training: Training) -> dict[str, Any]:
     """Exact search over the features of all patches instead of classes; random features take as long as real ones."""
     folder_map, dim = open_map(folder), 1280
     patches = 16 * folder_map.grid.n_classes
@@ -55,7 +55,7 @@ def retrieval(country: Country, folder: Path, steps: int) -> dict[str, Any]:
     return {"retrieval_ms": median_ms(lambda: index.nearest(one), 7), "retrieval_mb": index.memory_bytes / 1e6}
 
 
-def search(country: Country, folder: Path, steps: int) -> dict[str, Any]:
+def search(country: Country, folder: Path, training: Training) -> dict[str, Any]:
     """One view laid on the whole map, on twenty proposed cells, and where a track is."""
     known = open_map(folder, memory_budget_mb=0)  # as in flight
     orientation = open_orientation(known)

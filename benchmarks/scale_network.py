@@ -1,4 +1,4 @@
-"""What scale.py measures of a network: stages as functions of a country, the folder of its store and the steps."""
+"""What scale.py measures of a network: stages as functions of a country, the folder of its store and its training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from scale_first_fix import AUTUMN, fly
 from scale_map import median_ms
-from scale_world import Country
+from scale_world import Country, Training
 
 from aerial_vpr_cl.knowledge.draft import TAIL_FILE
 from aerial_vpr_cl.knowledge.generations import GenerationStore
@@ -24,7 +24,7 @@ from aerial_vpr_cl.localization.localizer import Localizer
 ADAPTED_FRAMES = 40
 
 
-def train(country: Country, folder: Path, steps: int) -> dict[str, Any]:
+def train(country: Country, folder: Path, training: Training) -> dict[str, Any]:
     """Base training for so many steps, or until it knows its own date."""
     moments: list[float] = []
 
@@ -33,19 +33,28 @@ def train(country: Country, folder: Path, steps: int) -> dict[str, Any]:
             moments.append(time.process_time())
 
     settings = BaseTrainingSettings(
-        backbone="tf_efficientnet_lite0", max_steps=steps, good_recall=0.95, patience=100, exemplar_candidates=12
+        backbone="tf_efficientnet_lite0",
+        max_steps=training.steps,
+        begin_with=training.begin_with,
+        imprint=training.imprint,
+        good_recall=0.95,
+        patience=100,
+        exemplar_candidates=12,
     )
+    start = time.process_time()
     generation = train_base(folder, settings, note)
     assert generation is not None
     return {
         "steps": len(moments) - 1,
         "step_s": float(np.median(np.diff(moments))),
+        "until_first_step_s": moments[0] - start,
+        "begun_with_another_map": training.begin_with is not None,
         "recall": generation.facts.held_out_recall,
         "generation_mb": sum(file.stat().st_size for file in generation.path.iterdir()) / 1e6,
     }
 
 
-def query(country: Country, folder: Path, steps: int) -> dict[str, Any]:
+def query(country: Country, folder: Path, training: Training) -> dict[str, Any]:
     """From a cold start to an answer, and what network and heads take of one."""
     start = time.process_time()
     localizer = Localizer.open(folder)
@@ -65,7 +74,7 @@ def query(country: Country, folder: Path, steps: int) -> dict[str, Any]:
         }
 
 
-def adapt(country: Country, folder: Path, steps: int) -> dict[str, Any]:
+def adapt(country: Country, folder: Path, training: Training) -> dict[str, Any]:
     """A mission learnt with two passes."""
     bag = folder / "missions" / "autumn"
     fly(country, country.upright[-1], replace(AUTUMN, frames=ADAPTED_FRAMES), bag)

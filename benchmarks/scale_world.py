@@ -28,6 +28,15 @@ VARIANTS = 8
 
 
 @dataclass(frozen=True)
+class Training:
+    """How the network of a country is trained."""
+
+    steps: int
+    begin_with: str | None = None  # store of another map whose tail it begins with
+    imprint: int | None = None
+
+
+@dataclass(frozen=True)
 class Country:
     """`tiles` × `tiles` tiles, counted from the south-west, row by row."""
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from store_support import make_map
 
+from aerial_vpr_cl.errors import ModelError, StoreError
 from aerial_vpr_cl.geo.view_kind import PAPER_VIEW, ViewKind
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.knowledge import load_knowledge
@@ -73,6 +74,30 @@ def test_training_imprints_where_it_is_asked_to_and_leaves_the_paper_its_random_
     for views in (None, 0):  # as seen the recipe does not imprint
         torch.testing.assert_close(heads[views], random, rtol=0, atol=1e-4)
     assert float((heads[2] * random).sum(dim=1).abs().max()) < 0.5
+
+
+def test_training_begins_with_what_another_map_taught_of_looks_and_with_heads_of_its_own(tmp_path):
+    settings = replace(SETTINGS, tail_rate=1e-2)
+    other = make_map(tmp_path / "other", seed=1, blur_px=12.0)
+    train_base(other, settings)
+    taught = load_knowledge(GenerationStore(other), torch.device("cpu")).network
+    grid = open_map(make_map(tmp_path / "own", blur_px=12.0)).grid
+    plain, _ = build_network(grid, settings)
+    begun, _ = build_network(grid, replace(settings, begin_with=str(other)))
+    for name, tensor in begun.living_tensors().items():
+        whose = taught if name.startswith("backbone.tail.") else plain
+        assert torch.equal(tensor, whose.living_tensors()[name]), name
+    assert not torch.equal(taught.backbone.tail.conv_head.weight, plain.backbone.tail.conv_head.weight)
+
+
+def test_a_network_of_another_kind_teaches_nothing(store, tmp_path, folder):
+    other = make_map(tmp_path / "other", blur_px=12.0)
+    train_base(other, SETTINGS)
+    for change, words in (({"input_size": 96}, "input size"), ({"living_blocks": 3}, "living blocks")):
+        with pytest.raises(ModelError, match=words):
+            build_network(folder.grid, replace(SETTINGS, begin_with=str(other), **change))
+    with pytest.raises(StoreError, match="generation"):
+        build_network(folder.grid, replace(SETTINGS, begin_with=str(store)))
 
 
 def test_north_up_more_blocks_learn_from_imprinted_heads_and_the_paper_keeps_its_own():

@@ -63,7 +63,7 @@ class Study:
         return list(found)
 
 
-LATER = {"living_blocks": (None, LIVING_BLOCKS), "imprint": (None, 0), "unseen": (0.0,)}
+LATER = {"living_blocks": (None, LIVING_BLOCKS), "imprint": (None, 0), "begin_with": (None,), "unseen": (0.0,)}
 """Choices that came later, and the values by which all is as it was: records of before stay good."""
 
 

@@ -21,6 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from aerial_vpr_cl.errors import SettingsError, StoreError
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.geo.view_kind import PAPER_VIEW, ViewKind
+from aerial_vpr_cl.knowledge.draft import TAIL_FILE
 from aerial_vpr_cl.knowledge.facts import GenerationFacts
 from aerial_vpr_cl.knowledge.failpoints import failpoint
 from aerial_vpr_cl.knowledge.generations import Generation, GenerationStore
@@ -39,6 +40,7 @@ from aerial_vpr_cl.learning.validation import recall_near
 from aerial_vpr_cl.learning.weight_mean import WeightMean
 from aerial_vpr_cl.memory.buffer import ReplayBuffer
 from aerial_vpr_cl.model.batches import in_batches
+from aerial_vpr_cl.model.checkpoint import load_looks
 from aerial_vpr_cl.model.devices import pick_device
 from aerial_vpr_cl.model.network import AUTO, Network, NetworkSettings
 from aerial_vpr_cl.progress import Progress, silent
@@ -112,7 +114,10 @@ def build_network(
     living = settings.living_blocks or recipe.living_blocks
     wanted = replace(wanted, margin=recipe.margin, scale=recipe.scale, living_blocks=living)
     device = pick_device(settings.device, local_rank)
-    return Network.build(wanted, grid, weights=settings.weights, seed=settings.seed, device=device), recipe
+    network = Network.build(wanted, grid, weights=settings.weights, seed=settings.seed, device=device)
+    if settings.begin_with is not None:
+        load_looks(GenerationStore(Path(settings.begin_with)).newest().path / TAIL_FILE, network)
+    return network, recipe
 
 
 def _train(

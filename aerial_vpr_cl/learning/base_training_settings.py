@@ -56,6 +56,11 @@ class BaseTrainingSettings:
         "recipe",
         low=0,
     )
+    begin_with: str | None = setting(
+        None,
+        "store of another map whose network has learnt to look past season and sensor: training begins with its tail "
+        "and needs few steps; unset: with the pretrained weights",
+    )
     plateau_cycles: int = setting(1, "cycles without a lower loss that are borne before a rate is halved", low=0)
     epoch_steps: int = setting(10, "steps of an epoch; each epoch trains one group", low=1)
     max_steps: int = setting(1000, "most steps; training stops earlier when it no longer improves", low=1)

@@ -28,6 +28,8 @@ from aerial_vpr_cl.settings import load_settings
 
 FORMAT = 1
 _KEY = "aerial_vpr_cl"
+LOOKS = ("backbone.tail.", "aggregation.")
+"""What a network has learnt of looks, whatever the map; its heads are what it knows of places."""
 
 
 def save_trunk(path: Path, network: Network) -> None:
@@ -69,10 +71,7 @@ def load_tail(path: Path, network: Network) -> None:
     """Fill tail, aggregation, heads and temperature of a network of the same grid, trunk and settings."""
     identity = read_identity(path, "tail")
     _check_grid(path, identity, network.grid)
-    _check_same(path, identity, _backbone_facts(network))
-    _check_same(path, identity["settings"], _plain(asdict(network.settings)))
-    if identity["trunk_fingerprint"] != network.backbone.trunk.fingerprint:
-        raise ModelError(f"{path}: belongs to another trunk than the one given; use the trunk file of the same store")
+    _check_kind(path, identity, network)
     tensors = _read(path)
     cells = tensors.pop("cells", None)
     if cells is None or not torch.equal(cells, torch.tensor(network.grid.cells)):
@@ -80,6 +79,14 @@ def load_tail(path: Path, network: Network) -> None:
             f"{path}: its class table is not that of the grid; the file is damaged, use another generation"
         )
     _fill(path, network.living_tensors(), tensors)
+
+
+def load_looks(path: Path, network: Network) -> None:
+    """Fill tail and aggregation, but no heads, with those of a network of another map and of the same kind."""
+    _check_kind(path, read_identity(path, "tail"), network)
+    theirs = _read(path)
+    ours = {name: own for name, own in network.living_tensors().items() if name.startswith(LOOKS)}
+    _fill(path, ours, {name: tensor for name, tensor in theirs.items() if name.startswith(LOOKS)})
 
 
 def read_identity(path: Path, kind: str | None = None) -> dict[str, Any]:
@@ -130,6 +137,14 @@ def _backbone_facts(network: Network) -> dict[str, Any]:
         "mean": list(backbone.mean),
         "std": list(backbone.std),
     }
+
+
+def _check_kind(path: Path, identity: Mapping[str, Any], network: Network) -> None:
+    """A tail is of use only behind its own trunk, pooled and trained as it was."""
+    _check_same(path, identity, _backbone_facts(network))
+    _check_same(path, identity["settings"], _plain(asdict(network.settings)))
+    if identity["trunk_fingerprint"] != network.backbone.trunk.fingerprint:
+        raise ModelError(f"{path}: belongs to another trunk than the one given; use the trunk file of the same store")
 
 
 def _check_grid(path: Path, identity: Mapping[str, Any], grid: Grid) -> None:
