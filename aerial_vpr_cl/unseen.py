@@ -23,16 +23,16 @@ def fill_unseen(image: NDArray[np.uint8], seen: NDArray[np.bool_]) -> NDArray[np
     """(H, W, 3) with colours without borders where (H, W) `seen` is false; the rest is left as it is."""
     if seen.all() or not seen.any():
         return image
-    share = seen.astype(np.float32)
-    colours = image * share[..., None]
-    mean = colours.sum(axis=(0, 1)) / share.sum()
+    cells, flags = (CELLS, CELLS), seen.astype(np.uint8)
+    colours = cv2.copyTo(image, flags).astype(np.float32)  # black where nothing was seen
     near, weight = (
-        cv2.GaussianBlur(cv2.resize(values, (CELLS, CELLS), interpolation=cv2.INTER_AREA), (0, 0), REACH)
-        for values in (colours, share)
+        cv2.GaussianBlur(cv2.resize(values, cells, interpolation=cv2.INTER_AREA), (0, 0), REACH)
+        for values in (colours, flags.astype(np.float32))
     )
-    smooth = ((near + FAR * mean) / (weight + FAR)[..., None]).astype(np.float32)
+    mean = np.array(cv2.mean(image, mask=flags)[:3])
+    smooth = np.clip((near + FAR * mean) / (weight + FAR)[..., None], 0.0, 255.0).astype(np.uint8)
     filled = cv2.resize(smooth, image.shape[1::-1], interpolation=cv2.INTER_LINEAR)
-    return np.where(seen[..., None], image, np.clip(filled, 0.0, 255.0).astype(np.uint8))
+    return np.asarray(cv2.copyTo(image, flags, filled), np.uint8)
 
 
 def turn_and_zoom(
