@@ -76,8 +76,8 @@ first position ({never} where there was none). –: not measured.
 FOOTNOTE = """
 ¹ The oracle is told the truth and has the right cell among its twenty in 80 % of the frames, all other cells at random:
 what a network of that recall would bring, not what one has. Base training was ended after the steps shown, too few for
-the larger maps; its recall there is no limit of the method. The network of 369 km² pools by quarters, began with the tail
-of a network of another place and with imprinted heads:
+the larger maps; its recall there is no limit of the method. The network of 369 km² pools by quarters, began with the
+tail of a network of another place and with imprinted heads:
 
     python benchmarks/scale.py --tiles 6 --steps 160 --imprint 8 --begin-with STORE
 
