@@ -132,6 +132,32 @@ def test_a_long_stretch_without_a_track_is_not_bridged():
     assert made.left_out[GNSS_UNPROVEN] == 40
 
 
+def test_a_stretch_is_as_long_as_from_the_last_proof_to_the_next():
+    blind = tracker(sure=lambda k: not 20 <= k < 40)
+    assert labelled(TRUTH, blind, gnss_bridge_s=15.0)[0].left_out == {GNSS_UNPROVEN: 20}
+    assert labelled(TRUTH, blind, gnss_bridge_s=21.0)[0].sources == {GNSS: N}
+
+
+def test_a_receiver_that_is_caught_lying_is_believed_nowhere_in_that_flight():
+    """A drift that grows by five metres a frame is near the truth for a while; so is a track of 20 m sigma."""
+    drifting = TRUTH + np.stack([5.0 * np.arange(N), np.zeros(N)], axis=1)
+    made, _ = labelled(drifting, tracker(sigma_m=20.0))
+    assert made.sources == {TRACK: N}
+
+
+def test_a_few_fixes_that_contradict_the_track_cost_no_others_their_word():
+    gnss = TRUTH + 2.0
+    gnss[[10, 40]] += 300.0
+    labels = choose([place(point) for point in TRUTH], gnss, np.full(N, 2.0), [k * S for k in range(N)], 50.0, 10.0)
+    assert [k for k, label in enumerate(labels) if label.source == TRACK] == [10, 40]
+
+
+def test_gnss_that_calls_itself_unsure_is_not_taken_far_from_the_track():
+    off = TRUTH + np.array([90.0, 0.0])
+    labels = choose([place(point) for point in TRUTH], off, np.full(N, 60.0), [k * S for k in range(N)], 50.0, 10.0)
+    assert {label.source for label in labels} == {TRACK}
+
+
 def test_a_flight_that_was_never_found_has_no_labels():
     made, labels = labelled(TRUTH, tracker(sure=lambda k: False))
     assert labels == []
@@ -156,9 +182,9 @@ def test_gnss_bridges_a_stretch_where_the_track_is_vague_only_if_it_is_proven_ar
 
     stamps = [k * S for k in range(N)]
     track, sigmas = [track(k) for k in range(N)], np.full(N, 2.0)
-    assert all(label.source == GNSS for label in choose(track, TRUTH, sigmas, stamps, 50.0, 10.0))
+    assert all(label.source == GNSS for label in choose(track, TRUTH, sigmas, stamps, 50.0, 12.0))
     off = TRUTH + np.array([110.0, 0.0])
-    labels = choose(track, off, sigmas, stamps, 50.0, 10.0)
+    labels = choose(track, off, sigmas, stamps, 50.0, 12.0)
     assert [label if isinstance(label, str) else label.source for label in labels[18:32]] == (
         2 * [TRACK] + 10 * [UNSURE_TRACK] + 2 * [TRACK]
     )

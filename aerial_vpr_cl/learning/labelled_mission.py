@@ -61,23 +61,24 @@ def _proven(
     """The frames whose position the flight itself proves."""
     grid = known.map.grid
     labels = label_flight(flight, grid, _trackers(known, progress), settings, gates_of(flight.path), progress)
-    refused, frames = Counter(flight.refused) + Counter(labels.left_out), []
+    refused, sources, frames = Counter(flight.refused) + Counter(labels.left_out), Counter[str](), []
     for frame, label in zip(flight.frames, labels.labels):
         if not isinstance(label, Label):
             continue
         if grid.class_of([label.position])[0] == NO_CLASS:
             refused[OUTSIDE_MAP] += 1
             continue
-        frames.append(replace(frame, position=label.position))
+        sources[label.source] += 1
+        frames.append(replace(frame, position=label.position, position_sigma_m=label.sigma_m))
     if not frames:
         words = ", ".join(f"{count} {reason} ({WORDS.get(reason, reason)})" for reason, count in refused.items())
         raise MissionError(f"{flight.path}: no frame has a position that is proven: {words}; nothing is learnt from it")
-    log.info("%s: positions from %s", flight.name, labels.sources)
+    log.info("%s: positions from %s", flight.name, dict(sources))
     if known.map.terrain is not None:
         frames = _over_the_ground(flight, frames, known, settings)
     told = tuple(frames), dict(refused)
     placed = Mission(flight.path, flight.name, flight.modality, *told, begins_ns=flight.begins_ns)
-    return with_course_heading(placed), labels.sources
+    return with_course_heading(placed), dict(sources)
 
 
 def _over_the_ground(flight: Flight, frames: list[Frame], known: Knowledge, settings: AdaptSettings) -> list[Frame]:

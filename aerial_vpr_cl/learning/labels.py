@@ -2,7 +2,8 @@
 
 The flight is followed forwards and backwards over the map; where both ways agree the track is proven. GNSS that agrees
 with it is taken, being the finer; where it does not, the track is. So a jammed flight is learnt, and a false GNSS
-teaches nothing.
+teaches nothing. A receiver that is caught lying is believed nowhere in that flight: where a lie passes near the truth
+it agrees with the track by chance.
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ REASONS = {
 
 SAME_PLACE = 13.8
 """Squared sigmas (two degrees of freedom) beyond which one in a thousand honest pairs lies."""
+
+
+LYING_SHARE = 0.05
+"""Of the fixes of a flight that can be judged; honest ones contradict a track a hundred times more seldom."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,17 +138,26 @@ def choose(
 ) -> tuple[Label | str, ...]:
     """Labels from the (n,) track and the (n, 2) GNSS positions, NaN where there is none.
 
-    A track that is not sure enough to be a label is no proof of GNSS either: it may be a cell away and still agree.
+    A track that is not sure enough to be a label is no proof of GNSS either: it may be a cell away and still agree. Nor
+    is GNSS taken that is further from the track than labels may be, however unsure it says it is.
     """
     labels: list[Label | str] = []
     words = [_word_on(place, point, sigma) for place, point, sigma in zip(track, gnss, gnss_sigmas_m)]
+    judged = [word for word in words if word is not None]
+    honest = judged.count(False) <= LYING_SHARE * len(judged)
     sure = [place is not None and place.radius_m <= radius_m for place in track]
     verdicts = [word if sure[k] or word is False else None for k, word in enumerate(words)]
     for k, (place, point) in enumerate(zip(track, gnss)):
         by_gnss = Label(point, float(gnss_sigmas_m[k]), GNSS)
         if place is not None and sure[k]:
-            labels.append(by_gnss if words[k] else Label(place.position, place.radius_m / 2.448, TRACK))
-        elif np.isfinite(point).all() and words[k] is not False and _is_bridged(verdicts, stamps_ns, k, bridge_s):
+            agrees = honest and words[k] and np.hypot(*(point - place.position)) <= radius_m
+            labels.append(by_gnss if agrees else Label(place.position, place.radius_m / 2.448, TRACK))
+        elif (
+            honest
+            and words[k] is not False
+            and _is_bridged(verdicts, stamps_ns, k, bridge_s)
+            and np.isfinite(point).all()
+        ):
             labels.append(by_gnss)
         elif place is not None:
             labels.append(UNSURE_TRACK)
@@ -191,10 +205,9 @@ def _word_on(place: Place | None, point: NDArray[np.float64], sigma_m: float) ->
 
 
 def _is_bridged(verdicts: Sequence[bool | None], stamps_ns: Sequence[int], k: int, bridge_s: float) -> bool:
-    """Whether the verdicts on GNSS next to this frame, on both sides and near in time, are good."""
-
-    def neighbour(indices: range) -> bool:
-        found = next((j for j in indices if verdicts[j] is not None), None)
-        return found is not None and verdicts[found] is True and abs(stamps_ns[found] - stamps_ns[k]) <= bridge_s * 1e9
-
-    return neighbour(range(k - 1, -1, -1)) and neighbour(range(k + 1, len(verdicts)))
+    """Whether the verdicts on GNSS next to this frame, on both sides, are good and not too far apart in time."""
+    before = next((j for j in range(k - 1, -1, -1) if verdicts[j] is not None), None)
+    after = next((j for j in range(k + 1, len(verdicts)) if verdicts[j] is not None), None)
+    if before is None or after is None or not (verdicts[before] and verdicts[after]):
+        return False
+    return stamps_ns[after] - stamps_ns[before] <= bridge_s * 1e9

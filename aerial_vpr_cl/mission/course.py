@@ -14,7 +14,6 @@ from aerial_vpr_cl.mission.mission import Mission
 
 CRAB_DEG = 10.0
 """A drone does not point where it goes: 3 m/s of wind from the side at 15 m/s make 11°."""
-POSITION_SIGMA_M = 2.0
 SLOWEST_MPS = 3.0
 """Below it a multirotor points anywhere."""
 LONGEST_S = 10.0
@@ -42,7 +41,8 @@ def _headed(before: Frame | None, frame: Frame, after: Frame | None) -> Frame:
     if abs(turn_deg) > SHARPEST_DEG:
         return frame
     heading_deg, length_m = (first + turn_deg / 2.0) % 360.0, sum(length_m for _, length_m in legs)
-    noise_deg = math.degrees(math.atan2(math.sqrt(2.0) * POSITION_SIGMA_M, length_m))
+    sigmas_m = sorted(other.position_sigma_m for other in (before, frame, after) if other is not None)[-2:]
+    noise_deg = math.degrees(math.atan2(math.hypot(*sigmas_m), length_m))
     # Of one leg alone nobody knows how it would have gone on.
     turning_deg = abs(turn_deg) / 2.0 if len(legs) > 1 else CRAB_DEG
     situation = frame.situation

@@ -27,6 +27,9 @@ log = logging.getLogger(__name__)
 DAMAGED_IMAGE = "damaged image"
 DUPLICATE = "duplicate"
 
+GNSS_SIGMA_M = 2.0
+"""How sure a position is of which nobody says it: that of a receiver in the open."""
+
 
 @dataclass(frozen=True, eq=False)
 class Frame:
@@ -41,6 +44,7 @@ class Frame:
     image: bytes = field(repr=False)
     situation: Situation = field(default_factory=Situation, repr=False)
     motion: Motion | None = field(default=None, repr=False)  # since the frame before this one
+    position_sigma_m: float = GNSS_SIGMA_M
 
     def decode(self) -> NDArray[np.uint8]:
         """The image as (H, W, 3) uint8 RGB."""
