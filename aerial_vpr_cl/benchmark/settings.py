@@ -13,6 +13,10 @@ from typing import Any
 from aerial_vpr_cl.benchmark.orders import order
 from aerial_vpr_cl.errors import SettingsError
 from aerial_vpr_cl.evaluation.metrics import PRIMARY_THRESHOLD_M
+from aerial_vpr_cl.files import sha256_of
+from aerial_vpr_cl.geo.view_kind import PAPER_VIEW
+from aerial_vpr_cl.knowledge.draft import TAIL_FILE
+from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.learning.adapt_settings import LearnSettings
 from aerial_vpr_cl.learning.augmentation import AUGMENTATIONS
 from aerial_vpr_cl.learning.base_training_settings import BaseTrainingSettings
@@ -63,15 +67,15 @@ class Study:
         return list(found)
 
 
-LATER = {"living_blocks": (None, LIVING_BLOCKS), "imprint": (None, 0), "begin_with": (None,), "unseen": (0.0,)}
-"""Choices that came later, and the values by which all is as it was: records of before stay good."""
+LATER = {"living_blocks": LIVING_BLOCKS, "imprint": 0, "begin_with": None, "unseen": 0.0}
+"""Choices that came later, and the value by which all is as it was: records of before stay good."""
 
 
 def _without_later(values: Any) -> Any:
     """Nested settings without choices that change nothing."""
     if not isinstance(values, dict):
         return values
-    kept = {key: value for key, value in values.items() if key not in LATER or value not in LATER[key]}
+    kept = {key: value for key, value in values.items() if key not in LATER or value != LATER[key]}
     return {key: _without_later(value) for key, value in kept.items()}
 
 
@@ -106,13 +110,20 @@ class BenchmarkSettings:
             key: value for key, value in dataclasses.asdict(self).items() if key not in ("cache_gb", "threshold_m")
         }
         backbone = NetworkSettings(self.base.backbone).resolved().backbone
-        recipe = dataclasses.asdict(recipe_of(backbone, self.map.view_kind))
-        # What is for north-up views is taken in by now, or not used.
-        recipe["north_up_augmentation"] = None
-        del recipe["north_up_living_blocks"], recipe["north_up_imprint"]
-        values["recipe"] = recipe
+        view = self.map.view_kind if self.sues200 is None else PAPER_VIEW
+        recipe = dataclasses.asdict(recipe_of(backbone, view))
+        recipe["north_up_augmentation"] = None  # taken in by now, or not used
+        for key in ("living_blocks", "imprint"):  # told once, whether the file or the recipe says so
+            recipe[key] = recipe[key] if values["base"][key] is None else values["base"][key]
+            del values["base"][key]
         if self.base.augmentation:
             values["base_augmentation"] = dataclasses.asdict(AUGMENTATIONS[self.base.augmentation])
+            recipe["augmentation"] = recipe["mission_augmentation"]  # not used; any that does not change will do
+        if self.base.begin_with:
+            values["base"]["begin_with"] = sha256_of(
+                GenerationStore(Path(self.base.begin_with)).newest().path / TAIL_FILE
+            )
+        values["recipe"] = recipe
         if self.scenario is not None:
             values["scenario"] = self.scenario.read_text()
         for key in ("bags", "sues200", "store", "raster"):  # the same data may lie elsewhere tomorrow
@@ -167,6 +178,8 @@ def load_benchmark(path: str | Path, *, raster_dir: Path | None = None) -> Bench
     for key in ("raster", "sues200"):
         if value := getattr(settings, key):
             found[key] = (raster_dir or path.parent) / value
+    if settings.base.begin_with:
+        found["base"] = dataclasses.replace(settings.base, begin_with=str(path.parent / settings.base.begin_with))
     settings = dataclasses.replace(settings, **found)
     _check(settings, path)
     return Benchmark(settings, studies, raster_dir)
@@ -177,6 +190,10 @@ def _check(settings: BenchmarkSettings, path: Path) -> None:
         raise SettingsError(f"{path}: give one of 'scenario', 'bags' and 'sues200': where the missions come from")
     if settings.sues200 is not None and (settings.store is not None or settings.raster is not None):
         raise SettingsError(f"{path}: SUES-200 has no map and makes its own base model; leave out 'store' and 'raster'")
+    if settings.sues200 is not None and settings.base.imprint:
+        raise SettingsError(
+            f"{path}: heads of SUES-200 begin at random, there is no map to imprint; leave out 'imprint'"
+        )
     if settings.bags is not None and not settings.sequence:
         raise SettingsError(f"{path}: with 'bags', name the missions to learn under 'sequence'")
     if settings.bags is not None and settings.store is None and settings.raster is None:

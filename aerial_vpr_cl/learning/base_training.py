@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from aerial_vpr_cl.errors import SettingsError, StoreError
+from aerial_vpr_cl.files import sha256_of
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.geo.view_kind import PAPER_VIEW, ViewKind
 from aerial_vpr_cl.knowledge.draft import TAIL_FILE
@@ -116,8 +117,12 @@ def build_network(
     device = pick_device(settings.device, local_rank)
     network = Network.build(wanted, grid, weights=settings.weights, seed=settings.seed, device=device)
     if settings.begin_with is not None:
-        load_looks(GenerationStore(Path(settings.begin_with)).newest().path / TAIL_FILE, network)
+        load_looks(_tail_of(settings.begin_with), network)
     return network, recipe
+
+
+def _tail_of(store: str) -> Path:
+    return GenerationStore(Path(store)).newest().path / TAIL_FILE
 
 
 def _train(
@@ -141,12 +146,14 @@ def _train(
     optimisers = Optimisers(network, *rates, patience=settings.plateau_cycles)
     way = {name: value for name, value in asdict(settings).items() if name not in WHEN_TO_STOP}
     way["recipe"] = repr(recipe)
+    if settings.begin_with is not None:  # what it holds, wherever it lies
+        way["begin_with"] = sha256_of(_tail_of(settings.begin_with))
     way["map"] = [asdict(replace(folder.facts, datum=None)), asdict(folder.settings)]
     mean = WeightMean(network)  # takes over whatever the weights are after the first step
     state = TrainingState.resume(folder.path.parent, network, mean.network, optimisers, way)
     views_a_cell = recipe.imprint if settings.imprint is None else settings.imprint
     if state.step == 0 and views_a_cell:
-        imprint(network, batches, views_a_cell, settings.readers, progress)
+        imprint(network, batches, views_a_cell, settings.readers, progress, rank, world)
     model: nn.Module = _MeanLoss(network)
     if world > 1:
         model = DistributedDataParallel(model, find_unused_parameters=True, broadcast_buffers=False)

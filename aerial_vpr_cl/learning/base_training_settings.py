@@ -61,10 +61,10 @@ class BaseTrainingSettings:
         "store of another map whose network has learnt to look past season and sensor: training begins with its tail "
         "and needs few steps; unset: with the pretrained weights",
     )
-    plateau_cycles: int = setting(1, "cycles without a lower loss that are borne before a rate is halved", low=0)
+    plateau_cycles: int = setting(3, "cycles without a lower loss that are borne before a rate is halved", low=0)
     epoch_steps: int = setting(10, "steps of an epoch; each epoch trains one group", low=1)
-    max_steps: int = setting(1000, "most steps; training stops earlier when it no longer improves", low=1)
-    patience: int = setting(4, "cycles over all groups without better recall or loss after which training stops", low=1)
+    max_steps: int = setting(1200, "most steps; training stops earlier when it no longer improves", low=1)
+    patience: int = setting(8, "cycles over all groups without better recall or loss after which training stops", low=1)
     good_recall: float = setting(
         0.995, "recall on held-out views (north up: in other looks) that is enough to stop; 2: never", low=0.0, high=2.0
     )

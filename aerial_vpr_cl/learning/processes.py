@@ -27,13 +27,18 @@ def local_rank() -> int:
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 
+def sum_over_processes(values: Tensor) -> Tensor:
+    """What all processes have found together; the same in each."""
+    if dist.is_initialized():
+        values = values.clone()
+        dist.all_reduce(values)
+    return values
+
+
 def mean_over_processes(loss: Tensor) -> float:
     """A loss over the whole batch, of which each process has seen its share."""
-    if dist.is_initialized():
-        loss = loss.clone()
-        dist.all_reduce(loss)
-        loss /= dist.get_world_size()
-    return float(loss)
+    processes = dist.get_world_size() if dist.is_initialized() else 1
+    return float(sum_over_processes(loss)) / processes
 
 
 def from_first_process(value: float, world: int) -> float:

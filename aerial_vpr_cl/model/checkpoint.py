@@ -28,6 +28,7 @@ from aerial_vpr_cl.settings import load_settings
 
 FORMAT = 1
 _KEY = "aerial_vpr_cl"
+ONE_STORE = "use the trunk and tail of one store"
 LOOKS = ("backbone.tail.", "aggregation.")
 """What a network has learnt of looks, whatever the map; its heads are what it knows of places."""
 
@@ -83,7 +84,7 @@ def load_tail(path: Path, network: Network) -> None:
 
 def load_looks(path: Path, network: Network) -> None:
     """Fill tail and aggregation, but no heads, with those of a network of another map and of the same kind."""
-    _check_kind(path, read_identity(path, "tail"), network)
+    _check_kind(path, read_identity(path, "tail"), network, "train with the same network settings as that store")
     theirs = _read(path)
     ours = {name: own for name, own in network.living_tensors().items() if name.startswith(LOOKS)}
     _fill(path, ours, {name: tensor for name, tensor in theirs.items() if name.startswith(LOOKS)})
@@ -139,10 +140,10 @@ def _backbone_facts(network: Network) -> dict[str, Any]:
     }
 
 
-def _check_kind(path: Path, identity: Mapping[str, Any], network: Network) -> None:
+def _check_kind(path: Path, identity: Mapping[str, Any], network: Network, advice: str = ONE_STORE) -> None:
     """A tail is of use only behind its own trunk, pooled and trained as it was."""
-    _check_same(path, identity, _backbone_facts(network))
-    _check_same(path, identity["settings"], _plain(asdict(network.settings)))
+    _check_same(path, identity, _backbone_facts(network), advice)
+    _check_same(path, identity["settings"], _plain(asdict(network.settings)), advice)
     if identity["trunk_fingerprint"] != network.backbone.trunk.fingerprint:
         raise ModelError(f"{path}: belongs to another trunk than the one given; use the trunk file of the same store")
 
@@ -156,12 +157,11 @@ def _check_grid(path: Path, identity: Mapping[str, Any], grid: Grid) -> None:
         )
 
 
-def _check_same(path: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+def _check_same(path: Path, found: Mapping[str, Any], wanted: Mapping[str, Any], advice: str = ONE_STORE) -> None:
     for name, value in wanted.items():
         if found.get(name) != value:
             raise ModelError(
-                f"{path}: its {name.replace('_', ' ')} is {found.get(name)}, but the network's is {value}; "
-                "use the trunk and tail of one store"
+                f"{path}: its {name.replace('_', ' ')} is {found.get(name)}, but the network's is {value}; {advice}"
             )
 
 
