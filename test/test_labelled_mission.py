@@ -57,7 +57,7 @@ def test_a_flight_that_was_jammed_from_start_to_end_is_labelled_by_its_track(wor
     assert errors.max() < 80.0
 
 
-@pytest.mark.parametrize("spoofing", ["offset", "drift", "backwards"])
+@pytest.mark.parametrize("spoofing", ["offset", "drift", "backwards", "replayed"])
 def test_a_spoofed_flight_is_never_learnt_from_the_lie(world, known, tmp_path, spoofing):
     gnss = GnssSettings(spoofing=spoofing, spoofing_m=400.0)
     sources, errors = labelled(world, known, tmp_path / "bag", gnss)
@@ -67,12 +67,34 @@ def test_a_spoofed_flight_is_never_learnt_from_the_lie(world, known, tmp_path, s
     assert believed.max() > 200.0  # which is what would have been learnt
 
 
+@pytest.mark.parametrize("spoofing", ["drift", "replayed"])
+def test_an_odometry_that_follows_a_false_gnss_proves_no_lie(world, known, tmp_path, spoofing):
+    """That of an autopilot does. What it says of the way is then the receiver's word once more."""
+    sensors = replace(FLIGHT.sensors, odometry_follows_gnss=True)
+    simulate_mission(world, replace(FLIGHT, gnss=GnssSettings(spoofing=spoofing), sensors=sensors), tmp_path / "bag")
+    truth = read_mission(tmp_path / "bag", known.map.grid, positions="truth")
+    places = dict(zip(truth.stamps_ns, truth.positions))
+    try:
+        mission, _ = read_labelled(tmp_path / "bag", known, AdaptSettings())
+    except MissionError:
+        return  # refused as a whole
+    assert all(np.hypot(*(frame.position - places[frame.stamp_ns])) < 100.0 for frame in mission.frames)
+
+
 @pytest.mark.parametrize("gnss", [GnssSettings(jammed=True), GnssSettings(spoofing="offset", spoofing_m=400.0)])
 def test_frames_that_are_learnt_as_seen_are_proven_too_where_the_drone_knew_attitude_and_height(
     world, as_seen, tmp_path, gnss
 ):
     sources, errors = labelled(world, as_seen, tmp_path / "bag", gnss)
     assert sources["track"] >= 5 and errors.max() < 100.0
+
+
+@pytest.mark.parametrize("spoofing", ["none", "offset"])
+def test_a_drone_without_a_compass_learns_no_lie_either(world, as_seen, tmp_path, spoofing):
+    gnss = GnssSettings(spoofing=spoofing, spoofing_m=400.0)
+    sensors = replace(FLIGHT.sensors, compass_outages=8, outage_s=100.0)
+    _, errors = labelled(world, as_seen, tmp_path / "bag", gnss, sensors)
+    assert len(errors) >= 10 and errors.max() < 100.0
 
 
 def test_as_seen_a_drone_with_camera_and_gnss_alone_is_labelled_as_in_the_paper(world, as_seen, tmp_path):
@@ -108,7 +130,9 @@ def test_over_hills_views_are_learnt_at_the_height_above_the_ground_beneath_them
     assert mission.begins_ns == read_flight(tmp_path / "bag", known.map.grid).frames[0].stamp_ns
 
 
-def test_a_flight_over_other_ground_is_refused_and_says_why(known, tmp_path):
-    simulate_mission(small_world(seed=77), replace(FLIGHT, frames=8), tmp_path / "bag")
+@pytest.mark.parametrize("spoofing", ["none", "offset", "replayed"])
+def test_a_flight_over_other_ground_is_refused_and_says_why(known, tmp_path, spoofing):
+    gnss = GnssSettings(spoofing=spoofing, spoofing_m=400.0)
+    simulate_mission(small_world(seed=77), replace(FLIGHT, frames=8, gnss=gnss), tmp_path / "bag")
     with pytest.raises(MissionError, match=r"no frame has a position that is proven: .*GNSS not proven"):
         read_labelled(tmp_path / "bag", known, AdaptSettings())

@@ -82,7 +82,7 @@ class LabelSettings:
 
     labels: str = setting(
         "auto",
-        "auto: GNSS where the proven track agrees with it, else the track (as_seen and without attitude or "
+        "auto: GNSS where the proven track agrees with it, else the track (as_seen and without tilt or "
         "height: gnss); gnss: GNSS alone, as in the paper; track: never GNSS",
         choices=("auto", "gnss", "track"),
     )

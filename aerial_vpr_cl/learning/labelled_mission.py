@@ -50,9 +50,11 @@ def read_labelled(
 def can_be_followed(flight: Flight) -> bool:
     """Whether any frame can be laid on the map by what was recorded; then GNSS has to prove itself.
 
-    So instruments that failed in flight never make a false GNSS credible: what they no longer prove is left out.
+    Tilt and height are enough: headings can be tried. Instruments that failed in flight never make a false GNSS
+    credible: what they no longer prove is left out.
     """
-    return any(frame.situation.heading_known and frame.situation.height_m is not None for frame in flight.frames)
+    situations = [frame.situation for frame in flight.frames]
+    return any(known.rotation is not None and known.height_m is not None for known in situations)
 
 
 def _proven(

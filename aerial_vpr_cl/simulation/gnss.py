@@ -33,8 +33,9 @@ class GnssSettings:
     jammed: bool = setting(False, "no fix from the first second to the last")
     spoofing: str = setting(
         "none",
-        "a false GNSS: shifted by a constant (offset), dragged away more and more (drift), or the flight backwards",
-        choices=("none", "offset", "drift", "backwards"),
+        "a false GNSS: shifted by a constant (offset), dragged away more and more (drift), the flight backwards, or "
+        "recorded on another track (replayed): this one, turned by a quarter",
+        choices=("none", "offset", "drift", "backwards", "replayed"),
     )
     spoofing_m: float = setting(1000.0, "how far a false GNSS lies off, at the end of a drift", low=0.0, high=1e5)
     honest: bool = setting(True, "the covariance grows with multipath; otherwise it stays small")
@@ -66,7 +67,7 @@ def receive(flight: Flight, gnss: GnssSettings, projection: Projection, rng: np.
         if gnss.honest:
             variance[shifted] += size**2
     lost |= gnss.jammed
-    latitude, longitude = projection.to_wgs84(_told(flight, gnss, stamps) + error)
+    latitude, longitude = projection.to_wgs84(told_positions(flight, gnss, stamps) + error)
     altitude = flight.altitudes_m_at(stamps) + rng.normal(0.0, 1.5 * gnss.noise_m, len(seconds))
     fixes = []
     for k in range(len(seconds)):
@@ -86,11 +87,14 @@ def receive(flight: Flight, gnss: GnssSettings, projection: Projection, rng: np.
     return fixes
 
 
-def _told(flight: Flight, gnss: GnssSettings, stamps: NDArray[np.int64]) -> NDArray[np.float64]:
+def told_positions(flight: Flight, gnss: GnssSettings, stamps: NDArray[np.int64]) -> NDArray[np.float64]:
     """(k, 2) where the signals say that the drone is: the truth, or a smooth lie."""
     truth = flight.positions_at(stamps)
     if gnss.spoofing == "backwards":
         return flight.positions_at(stamps[0] + stamps[-1] - stamps)
+    if gnss.spoofing == "replayed":
+        middle = truth.mean(axis=0)
+        return middle + (truth - middle) @ np.array([[0.0, 1.0], [-1.0, 0.0]])
     shares = {"offset": np.ones(len(stamps)), "drift": np.linspace(0.0, 1.0, len(stamps))}
     share = shares.get(gnss.spoofing, np.zeros(len(stamps)))
     return truth + share[:, None] * gnss.spoofing_m * np.array([0.6, 0.8])

@@ -16,6 +16,7 @@ from aerial_vpr_cl.simulation.flights import Flight
 
 Seconds = NDArray[np.float64]
 Attitudes = Callable[[NDArray[np.int64]], NDArray[np.float64]]
+Positions = Callable[[NDArray[np.int64]], NDArray[np.float64]]
 """Stamps to (n, 3, 3) true rotations base_link → ENU."""
 
 SLOW_S = 15.0
@@ -50,6 +51,9 @@ class InstrumentSettings:
     odometry_drift_deg_min: float = setting(
         1.0, "largest turn of the odometry's heading in degrees a minute", low=0.0, high=90.0
     )
+    odometry_follows_gnss: bool = setting(
+        False, "odometry is an autopilot's, which believes the receiver: it moves as GNSS says, true or false"
+    )
     compass_outages: int = setting(0, "times the heading is lost; pitch and roll go on", low=0, high=100)
     height_outages: int = setting(0, "times the range finder finds nothing", low=0, high=100)
     odometry_outages: int = setting(0, "times odometry stops, to begin anew at its origin", low=0, high=100)
@@ -63,10 +67,12 @@ def sense(
     instruments: InstrumentSettings,
     north_deg: float,
     rng: np.random.Generator,
+    odometry_of: Positions | None = None,
 ) -> list[Reading]:
     """All readings from one second before the flight to one second after, in time order.
 
-    `north_deg` is the bearing of true north on the map: a compass knows nothing of the map's north.
+    `north_deg` is the bearing of true north on the map: a compass knows nothing of the map's north. Odometry moves as
+    the drone does, unless other positions at (n,) stamps are given.
     """
     compass_rng, height_rng, odometry_rng = rng.spawn(3)  # one instrument more leaves the others as they were
     readings: list[Reading] = []
@@ -77,7 +83,7 @@ def sense(
     if instruments.height:
         readings += _ranges(flight, attitudes, instruments, height_rng)
     if instruments.odometry:
-        readings += _odometry(flight, attitudes, instruments, odometry_rng)
+        readings += _odometry(flight, attitudes, instruments, odometry_rng, odometry_of or flight.positions_at)
     return sorted(readings, key=lambda reading: reading.stamp_ns)
 
 
@@ -154,11 +160,15 @@ def _ranges(
 
 
 def _odometry(
-    flight: Flight, attitudes: Attitudes, instruments: InstrumentSettings, rng: np.random.Generator
+    flight: Flight,
+    attitudes: Attitudes,
+    instruments: InstrumentSettings,
+    rng: np.random.Generator,
+    positions_at: Positions,
 ) -> list[Reading]:
     """Steps are measured too long or short, and askew; the frame begins where and as the drone stood, and turns."""
     seconds, stamps = _moments(flight, instruments.odometry_rate_hz)
-    steps = np.diff(flight.positions_at(stamps), axis=0)
+    steps = np.diff(positions_at(stamps), axis=0)
     along, across = (instruments.odometry_noise * wandering(seconds, ODOMETRY_S, rng)[1:]).T
     steps = steps * (1.0 + along)[:, None] + np.stack([-steps[:, 1], steps[:, 0]], axis=1) * across[:, None]
     rate_deg = rng.uniform(-1.0, 1.0) * instruments.odometry_drift_deg_min

@@ -6,7 +6,7 @@ import shutil
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from aerial_vpr_cl.mission.readings import OdometryReading, Reading
 from aerial_vpr_cl.progress import Progress, silent
 from aerial_vpr_cl.simulation.camera import Pose, body_axes, develop, reach_m, take_picture
 from aerial_vpr_cl.simulation.flights import Flight, box_of, plan_flight
-from aerial_vpr_cl.simulation.gnss import Fix, receive
+from aerial_vpr_cl.simulation.gnss import Fix, receive, told_positions
 from aerial_vpr_cl.simulation.scenario import MissionSpec
 from aerial_vpr_cl.simulation.sensors import quaternions, sense
 from aerial_vpr_cl.simulation.world.ground import GroundImage, World
@@ -55,7 +55,8 @@ class Sortie:
     def readings(self) -> tuple[Reading, ...]:
         """What the drone's instruments say, in time order."""
         spec, rng = self.spec, _stream(self.spec, 4)
-        return tuple(sense(self.flight, self.attitudes_at, spec.camera, spec.sensors, self.north_deg, rng))
+        believed = partial(told_positions, self.flight, spec.gnss) if spec.sensors.odometry_follows_gnss else None
+        return tuple(sense(self.flight, self.attitudes_at, spec.camera, spec.sensors, self.north_deg, rng, believed))
 
     def positions(self) -> NDArray[np.float64]:
         """(n, 2) true positions of the frames."""
