@@ -298,6 +298,16 @@ def test_the_course_leaves_a_known_heading_alone_and_keeps_the_tilt(tmp_path):
     assert headed[0].situation.heading_sigma_deg > headed[5].situation.heading_sigma_deg
 
 
+def test_a_course_between_unsure_positions_is_unsure(tmp_path):
+    mission = read_mission(fly(tmp_path / "east"), GRID)
+    sigmas = []
+    for position_sigma_m in (2.0, 25.0):
+        frames = tuple(dataclasses.replace(frame, position_sigma_m=position_sigma_m) for frame in mission.frames)
+        headed = with_course_heading(dataclasses.replace(mission, frames=frames)).frames
+        sigmas.append(headed[5].situation.heading_sigma_deg)
+    assert sigmas[1] > 1.5 * sigmas[0]
+
+
 def test_a_drone_that_hovers_turns_back_or_has_no_position_has_no_course(tmp_path):
     mission = read_mission(fly(tmp_path / "east", 6), GRID)
     for positions in (
