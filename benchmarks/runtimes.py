@@ -34,8 +34,9 @@ from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.knowledge import load_knowledge
 from aerial_vpr_cl.localization.localizer import Localizer
 from aerial_vpr_cl.model.network import Network, NetworkSettings
-from aerial_vpr_cl.model.runtimes.engine import EAGER, Engine, TorchEngine
+from aerial_vpr_cl.model.runtimes.engine import Engine, TorchEngine
 from aerial_vpr_cl.model.runtimes.graphs import INPUT, write_tail, write_trunk
+from aerial_vpr_cl.model.runtimes.names import EAGER
 from aerial_vpr_cl.model.runtimes.onnx_engine import OnnxEngine, onnxruntime, open_session
 from aerial_vpr_cl.model.runtimes.quantisation import quantise
 

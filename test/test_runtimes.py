@@ -19,9 +19,10 @@ from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings
 from aerial_vpr_cl.model.aggregation import SaladSettings
 from aerial_vpr_cl.model.network import Network, NetworkSettings
 from aerial_vpr_cl.model.runtimes.choice import choose_engine
-from aerial_vpr_cl.model.runtimes.engine import EAGER, INT8, ONNX, TorchEngine
+from aerial_vpr_cl.model.runtimes.engine import TorchEngine
 from aerial_vpr_cl.model.runtimes.engine_files import GRAPH_FILE, MOST_TAILS
 from aerial_vpr_cl.model.runtimes.graphs import write_tail, write_trunk
+from aerial_vpr_cl.model.runtimes.names import EAGER, INT8, ONNX
 from aerial_vpr_cl.model.runtimes.quantisation import LEAST_AGREEMENT, Judgement, judge
 
 ANY = LocalizerSettings(min_confidence=0.0)

@@ -11,7 +11,7 @@ from aerial_vpr_cl.evaluation.store_evaluation import evaluate_store
 from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.localization.estimate import REASONS
 from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
-from aerial_vpr_cl.model.runtimes.engine import AUTO, RUNTIME_HELP, RUNTIMES
+from aerial_vpr_cl.model.runtimes.names import AUTO, RUNTIME_HELP, RUNTIMES
 from aerial_vpr_cl.progress import ProgressBar
 from aerial_vpr_cl.settings import add_arguments as add_settings
 from aerial_vpr_cl.settings import from_arguments

@@ -14,7 +14,7 @@ from aerial_vpr_cl.localization.open_tracker import open_tracker
 from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
 from aerial_vpr_cl.mission.photo import PhotoSettings, situation_of
 from aerial_vpr_cl.model.devices import pick_device
-from aerial_vpr_cl.model.runtimes.engine import AUTO, RUNTIME_HELP, RUNTIMES
+from aerial_vpr_cl.model.runtimes.names import AUTO, RUNTIME_HELP, RUNTIMES
 from aerial_vpr_cl.settings import add_arguments as add_settings
 from aerial_vpr_cl.settings import from_arguments
 

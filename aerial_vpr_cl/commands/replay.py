@@ -18,7 +18,7 @@ from aerial_vpr_cl.evaluation.score_tables import flight_values
 from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.knowledge.readiness import what_is_missing
 from aerial_vpr_cl.mission.playback import open_playback
-from aerial_vpr_cl.model.runtimes.engine import RUNTIME_HELP, RUNTIMES
+from aerial_vpr_cl.model.runtimes.names import RUNTIME_HELP, RUNTIMES
 from aerial_vpr_cl.nodes.node_processes import end_process, start_process
 from aerial_vpr_cl.nodes.node_settings import ALONE, TRACKED
 from aerial_vpr_cl.progress import ProgressBar

@@ -9,7 +9,7 @@ from pathlib import Path
 from aerial_vpr_cl.files import prepare_output
 from aerial_vpr_cl.knowledge.map_folder import open_map
 from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
-from aerial_vpr_cl.model.runtimes.engine import AUTO, RUNTIME_HELP, RUNTIMES
+from aerial_vpr_cl.model.runtimes.names import AUTO, RUNTIME_HELP, RUNTIMES
 from aerial_vpr_cl.page.answered import answers_of_bag, run_of
 from aerial_vpr_cl.page.flight_page import MAP_SIDE_PX, Page, write_page
 from aerial_vpr_cl.page.flown import Pilot

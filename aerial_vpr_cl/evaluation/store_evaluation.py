@@ -18,7 +18,7 @@ from aerial_vpr_cl.localization.tracker_settings import TrackerSettings
 from aerial_vpr_cl.mission.frames import Frame
 from aerial_vpr_cl.mission.mission import Flight, read_flight
 from aerial_vpr_cl.model.devices import pick_device
-from aerial_vpr_cl.model.runtimes.engine import AUTO
+from aerial_vpr_cl.model.runtimes.names import AUTO
 from aerial_vpr_cl.progress import Progress, silent
 
 

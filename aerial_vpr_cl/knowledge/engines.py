@@ -19,9 +19,9 @@ from aerial_vpr_cl.knowledge.draft import TAIL_FILE
 from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.knowledge import Knowledge, load_knowledge
 from aerial_vpr_cl.model.network import Network
-from aerial_vpr_cl.model.runtimes.engine import INT8, ONNX
 from aerial_vpr_cl.model.runtimes.engine_files import TAIL, TRUNK, find_engine, keep_engine, prune_engines
 from aerial_vpr_cl.model.runtimes.graphs import INPUT, write_tail, write_trunk
+from aerial_vpr_cl.model.runtimes.names import INT8, ONNX
 from aerial_vpr_cl.model.runtimes.onnx_engine import OnnxEngine, identity_of, open_onnx, open_session
 from aerial_vpr_cl.model.runtimes.quantisation import Judgement, in_parts, judge, quantise
 from aerial_vpr_cl.progress import Progress, silent

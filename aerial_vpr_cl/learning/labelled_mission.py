@@ -8,13 +8,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.geo.grid import NO_CLASS
 from aerial_vpr_cl.geo.view_kind import AS_SEEN
 from aerial_vpr_cl.knowledge.knowledge import Knowledge
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.learning.labels import GNSS, REASONS, TRACK, Label, Step, label_flight
-from aerial_vpr_cl.localization.localizer import Localizer
+from aerial_vpr_cl.learning.seen_elsewhere import shift_seen_m
+from aerial_vpr_cl.localization.estimate import Estimate
+from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings, SingleFrames
 from aerial_vpr_cl.localization.open_tracker import proposing, tracker_over
 from aerial_vpr_cl.localization.tracker import Tracker
 from aerial_vpr_cl.mission.course import with_course_heading
@@ -44,6 +48,8 @@ def read_labelled(
         if settings.labels == TRACK or known.map.settings.view != AS_SEEN or can_be_followed(flight):
             return _proven(flight, known, settings, progress)
     mission = read_mission(path, grid, image_topic=image_topic, fix_topic=fix_topic, terrain=terrain)
+    if settings.labels != GNSS:
+        _refuse_if_seen_elsewhere(mission, known, progress)
     return with_course_heading(mission), {GNSS: len(mission)}
 
 
@@ -89,6 +95,22 @@ def _over_the_ground(flight: Flight, frames: list[Frame], known: Knowledge, sett
     topics = {"image_topic": settings.image_topic or None, "fix_topic": settings.fix_topic or None}
     situations = situations_at(flight.path, known.map.grid, positions, terrain=known.map.terrain, **topics)
     return [replace(frame, situation=situations[frame.stamp_ns]) for frame in frames]
+
+
+def _refuse_if_seen_elsewhere(mission: Mission, known: Knowledge, progress: Progress) -> None:
+    """MissionError if the network saw the flight elsewhere: what nobody can prove may still be contradicted."""
+    network = SingleFrames(Localizer(known.network, known.generation), LocalizerSettings(min_confidence=0.0))
+    seen = np.full((len(mission), 2), np.nan)
+    for row, frame in enumerate(mission.frames):
+        answer = network.step(frame.stamp_ns, frame.decode(), frame.situation)
+        seen[row] = answer.position if isinstance(answer, Estimate) else np.nan
+        progress("look", row + 1, len(mission))
+    shift = shift_seen_m(mission.positions, seen, known.map.grid.cell_side_m)
+    if shift is not None:
+        raise MissionError(
+            f"{mission.path}: the camera saw other ground than GNSS says, about {np.hypot(*shift):.0f} m away; nothing "
+            "is learnt from it (labels: gnss takes GNSS at its word)"
+        )
 
 
 def _trackers(known: Knowledge, progress: Progress) -> Callable[[], Step]:

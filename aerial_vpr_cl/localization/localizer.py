@@ -22,7 +22,8 @@ from aerial_vpr_cl.localization.view import View, ViewSettings, make_view
 from aerial_vpr_cl.mission.situation import Motion, Situation
 from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.model.runtimes.choice import Chosen, choose_engine
-from aerial_vpr_cl.model.runtimes.engine import AUTO, TorchEngine
+from aerial_vpr_cl.model.runtimes.engine import TorchEngine
+from aerial_vpr_cl.model.runtimes.names import AUTO
 from aerial_vpr_cl.settings import setting
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aerial_vpr_cl.model.runtimes.engine import AUTO, RUNTIME_HELP, RUNTIMES
+from aerial_vpr_cl.model.runtimes.names import AUTO, RUNTIME_HELP, RUNTIMES
 from aerial_vpr_cl.settings import DEVICE_PATTERN, setting
 
 RAW, COMPRESSED = "raw", "compressed"

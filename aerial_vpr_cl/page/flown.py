@@ -23,7 +23,7 @@ from aerial_vpr_cl.mission.frames import Frame
 from aerial_vpr_cl.mission.gnss import GnssGates, Track
 from aerial_vpr_cl.mission.mission import Flight, read_flight
 from aerial_vpr_cl.model.devices import pick_device
-from aerial_vpr_cl.model.runtimes.engine import AUTO
+from aerial_vpr_cl.model.runtimes.names import AUTO
 from aerial_vpr_cl.page.answered import run_of
 from aerial_vpr_cl.page.peak_picture import peak_picture
 from aerial_vpr_cl.page.runs import FlightRun, Moment, Pictures, known

@@ -10,7 +10,8 @@ import numpy as np
 
 from aerial_vpr_cl.errors import ModelError
 from aerial_vpr_cl.model.network import Network
-from aerial_vpr_cl.model.runtimes.engine import AUTO, COMPILED, EAGER, INT8, ONNX, Engine, TorchEngine
+from aerial_vpr_cl.model.runtimes.engine import Engine, TorchEngine
+from aerial_vpr_cl.model.runtimes.names import AUTO, COMPILED, EAGER, INT8, ONNX
 from aerial_vpr_cl.model.runtimes.onnx_engine import OnnxEngine, open_onnx
 
 log = logging.getLogger(__name__)

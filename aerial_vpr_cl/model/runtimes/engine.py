@@ -10,13 +10,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from aerial_vpr_cl.model.network import Network
-
-AUTO, EAGER, COMPILED, ONNX, INT8 = "auto", "eager", "compiled", "onnx", "int8"
-RUNTIMES = (AUTO, EAGER, COMPILED, ONNX, INT8)
-RUNTIME_HELP = (
-    f"what computes the network: {AUTO} takes the fastest that `aerial-vpr export` has made for this generation, "
-    f"else {EAGER} (PyTorch); {COMPILED} needs a C++ compiler and minutes at every start"
-)
+from aerial_vpr_cl.model.runtimes.names import COMPILED, EAGER
 
 
 class Engine(Protocol):

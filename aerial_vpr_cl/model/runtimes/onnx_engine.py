@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from aerial_vpr_cl.errors import ModelError
 from aerial_vpr_cl.model.network import Network
-from aerial_vpr_cl.model.runtimes.engine import INT8, ONNX
 from aerial_vpr_cl.model.runtimes.engine_files import TAIL, TRUNK, EngineIdentity, find_engine
 from aerial_vpr_cl.model.runtimes.graphs import INPUT, OPSET, tail_fingerprint
+from aerial_vpr_cl.model.runtimes.names import INT8, ONNX
 
 TENSORRT, CUDA, CPU = "TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider"
 NAMES = {TENSORRT: "TensorRT", CUDA: "CUDA", CPU: "CPU"}

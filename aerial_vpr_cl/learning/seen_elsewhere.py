@@ -1,0 +1,50 @@
+"""Whether a flight was seen elsewhere than its GNSS says: for drones with nothing but a camera, whose track is unproven.
+
+A network that is wrong is wrong in all directions. Where it sees many frames of one flight the same way off, over
+several cells in turn, the drone flew there, and the receiver was shifted. A lie that is no shift, such as another track,
+is not seen so.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+PIECE = 40
+"""Frames that are judged together: few enough that a growing drift hardly grows."""
+FEWEST = 15
+"""Frames of a piece below which nothing is said."""
+SHARE = 0.25
+"""Of the frames of a piece that must be seen the same way off."""
+FAR_CELLS = 2.0
+"""An honest receiver and a right answer are not as far apart."""
+CELLS = 3
+"""Cells that must be named in turn: one that all frames are taken for proves nothing."""
+
+
+def shift_seen_m(
+    told: NDArray[np.float64], seen: NDArray[np.float64], cell_side_m: float
+) -> NDArray[np.float64] | None:
+    """(2,) east and north from where (n, 2) GNSS says a flight was to where (n, 2) the network saw it.
+
+    None where they do not contradict each other: most often, and wherever the network sees nothing that holds together.
+    NaN stands for frames without an answer.
+    """
+    frames = np.flatnonzero(np.isfinite(told).all(axis=1) & np.isfinite(seen).all(axis=1))
+    pieces = np.array_split(frames, max(1, round(len(frames) / PIECE)))
+    shifts = [_shift_of(told[piece], seen[piece], cell_side_m) for piece in pieces if len(piece) >= FEWEST]
+    found = [shift for shift in shifts if shift is not None]
+    return max(found, key=lambda shift: float(np.hypot(*shift))) if found else None
+
+
+def _shift_of(told: NDArray[np.float64], seen: NDArray[np.float64], cell_side_m: float) -> NDArray[np.float64] | None:
+    """Of one piece: the most common way off, if it is common enough and GNSS itself is not."""
+    off = seen - told
+    alike = np.linalg.norm(off[:, None] - off[None], axis=2) <= cell_side_m
+    votes = alike.sum(axis=1)
+    members = alike[int(np.argmax(votes))]
+    shift = np.median(off[members], axis=0)
+    borne_out = int((np.hypot(*off.T) <= FAR_CELLS * cell_side_m).sum())
+    cells = len(np.unique(seen[members], axis=0))
+    elsewhere = np.hypot(*shift) > FAR_CELLS * cell_side_m and cells >= CELLS
+    return shift if elsewhere and members.sum() >= max(SHARE * len(off), 2 * borne_out) else None
