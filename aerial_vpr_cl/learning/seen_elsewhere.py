@@ -1,8 +1,8 @@
-"""Whether a flight was seen elsewhere than its GNSS says: for drones with nothing but a camera, whose track is unproven.
+"""Whether a flight was seen elsewhere than its GNSS says: for drones with a camera alone, whose track is unproven.
 
 A network that is wrong is wrong in all directions. Where it sees many frames of one flight the same way off, over
-several cells in turn, the drone flew there, and the receiver was shifted. A lie that is no shift, such as another track,
-is not seen so.
+several cells in turn, the drone flew there, and the receiver was shifted. A lie that is no shift, such as another
+track, is not seen so.
 """
 
 from __future__ import annotations
