@@ -66,7 +66,10 @@ class BaseTrainingSettings:
     max_steps: int = setting(1200, "most steps; training stops earlier when it no longer improves", low=1)
     patience: int = setting(8, "cycles over all groups without better recall or loss after which training stops", low=1)
     good_recall: float = setting(
-        0.995, "recall on held-out views (north up: in other looks) that is enough to stop; 2: never", low=0.0, high=2.0
+        0.995,
+        "recall on held-out views, in other looks if training shows any, that is enough to stop; 2: never",
+        low=0.0,
+        high=2.0,
     )
     held_out: int = setting(384, "held-out views on which recall and temperature are measured", low=16)
     exemplars: int = setting(12, "satellite exemplars a cell", low=1)
