@@ -116,6 +116,12 @@ def _spoofed(kind: str) -> Callable[[MissionSpec], MissionSpec]:
     return lambda spec: replace(spec, gnss=replace(spec.gnss, spoofing=kind, spoofing_m=1000.0, outages=0, jumps=0))
 
 
+def _deceived(kind: str) -> Callable[[MissionSpec], MissionSpec]:
+    """The same, with the odometry of an autopilot that believes its receiver."""
+    lie = _spoofed(kind)
+    return lambda spec: replace(lie(spec), sensors=replace(spec.sensors, odometry_follows_gnss=True))
+
+
 CASES: dict[str, Case] = {
     "all": Case("all senses"),
     "no_heading": Case("no heading", _each(_without_heading)),
@@ -136,6 +142,8 @@ CASES: dict[str, Case] = {
         for n in (10, 20)
     },
     "odometry_jumps": Case(f"odometry jumps by {JUMP_M:.0f} m three times", _jumping),
+    "odometry_drifts": Case("odometry follows a receiver that is dragged off to 1 km", plan=_deceived("drift")),
+    "odometry_replays": Case("odometry follows a receiver that hears another track", plan=_deceived("replayed")),
     "odometry_stands": Case("odometry stands still from a quarter on", _standing_odometry),
     "blank": Case("no odometry, and blank images from halfway on", _blank_without_odometry),
     "kidnapped": Case("kidnapped in mid-flight", _kidnapped, same_route=False),

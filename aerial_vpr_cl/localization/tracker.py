@@ -31,6 +31,7 @@ from aerial_vpr_cl.localization.map_views import BLIND_SCALE, is_blind, views_fo
 from aerial_vpr_cl.localization.modes import Mode, modes
 from aerial_vpr_cl.localization.motion_model import Course, MotionModel, OdometryWatch, Step
 from aerial_vpr_cl.localization.novelty import Novelty
+from aerial_vpr_cl.localization.odometry_check import OdometryCheck
 from aerial_vpr_cl.localization.proposal import Image, Propose, Register
 from aerial_vpr_cl.localization.publication import estimate_of, radius_of, stated_covariance
 from aerial_vpr_cl.localization.registration import Peak
@@ -81,6 +82,7 @@ class Tracker:
         self._images = ImageWatch(view.footprint_m)
         self._judge = Judge(grid, settings.network_trust)
         self._course, self._odometry = Course(), OdometryWatch()
+        self._ways = OdometryCheck(settings.odometry_noise)
         self._novelty = Novelty(settings.attitude_lasting_s)
         self._blind = BlindStretch()
         self._lasting = LastingErrors(settings.attitude_lasting_s, settings.odometry_lasting_m)
@@ -99,6 +101,7 @@ class Tracker:
         self.instruments.reset()
         self._images.reset()
         self._odometry.reset()
+        self._ways.reset()
         self._stamp_ns: int | None = None
         self.relocalize()
 
@@ -133,10 +136,12 @@ class Tracker:
         seconds = self._seconds_since(stamp_ns)
         if seconds == 0.0 and self._stamp_ns is not None:
             return Rejection(SAME_MOMENT, state=self.state)
-        motion = self._odometry.believed(motion, seconds) if self._stamp_ns is not None else None
+        told = self._odometry.believed(motion, seconds) if self._stamp_ns is not None else None
+        motion = None if self._ways.contradicted else told
         first, self._stamp_ns = self._stamp_ns is None, stamp_ns
         known = self.instruments.read(situation, motion, seconds, image.shape)
         step = None if first else self._move(motion, known, seconds)
+        self._ways.move(told, self.instruments.heading.value, known.heading_sigma_deg)
         if self._plan.any_heading and known.height_m and known.height_sigma_m < BLIND_SCALE * known.height_m:
             known = replace(known, heading_sigma_deg=ANY_HEADING_DEG)
         fault = self._fault(image, step)
@@ -221,6 +226,8 @@ class Tracker:
             followed = self._states.misfits == 0 and self.state in (TRACKING, UNSURE)
             registration = self._register(view, self._plan.windows(view, proposal, self.belief, followed))
             findings = self._judge.registration(registration, self.belief, tracking)
+            if findings.peak is not None and findings.peak.proof >= CONVINCING:
+                self._ways.see(findings.peak.position, findings.peak.covariance)
             self._laid = self._laid or self._bears_out(findings)
             self._blind.move(weighing.place)
             self._blind.see(self.belief.update(registration.surfaces, weighing, self._blind.probability))
@@ -242,6 +249,7 @@ class Tracker:
             self._lasting.reset()
             self._judge.reset()
             self.instruments.reset()  # what was learnt of them may be what is wrong
+            self._ways.forget()
             self._novelty.renew()
             self._odometry.contradict()
             self._laid = False
@@ -250,6 +258,7 @@ class Tracker:
         if searching and self._plan.any_heading and proof >= REFUTING:
             log.warning("the views fit, but not with the heading of the compass: it is believed no more")
             self.instruments.heading.widen()
+            self._ways.forget()
             self._novelty.renew()
         borne_out = mode is not None and mode.mass >= LEADING and findings.supports is True
         self._plan.count(searching, findings.peak, borne_out)

@@ -1,0 +1,61 @@
+"""Odometry that goes another way than proven views is believed no more; one that only errs is."""
+
+import numpy as np
+import pytest
+
+from aerial_vpr_cl.localization.odometry_check import OdometryCheck
+from aerial_vpr_cl.mission.situation import Motion
+
+STEP_M = 30.0
+SIGMA_M = 12.0
+
+
+def fly(check, steps, odometry, begin=0.0, seed=0, heading_deg=0.0):
+    """Fly north while odometry says `odometry` of each step; every view is proven and errs. When was it doubted?"""
+    rng, doubted = np.random.default_rng(seed), []
+    for k in range(steps):
+        check.move(Motion(np.asarray(odometry, float) * STEP_M, 0.0, 2.0), heading_deg, 5.0)
+        place = np.array([0.0, begin + STEP_M * (k + 1)]) + rng.normal(0.0, SIGMA_M, 2)
+        check.see(place, np.eye(2) * SIGMA_M**2)
+        doubted.append(check.contradicted)
+    return doubted
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("odometry", [(1.0, 0.0), (1.05, 0.05), (0.95, 0.0)])
+def test_an_odometry_that_errs_as_stated_is_believed(odometry, seed):
+    assert not any(fly(OdometryCheck(0.05), 60, odometry, seed=seed))
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(
+    ("odometry", "within"), [((1.0, 0.5), 20), ((0.5, 0.0), 20), ((0.0, 1.0), 8), ((-1.0, 0.0), 8), ((0.0, 0.0), 10)]
+)
+def test_one_that_follows_another_way_is_not(odometry, within, seed):
+    doubted = fly(OdometryCheck(0.05), 40, odometry, seed=seed)
+    assert doubted.index(True) < within
+
+
+def test_it_is_believed_again_when_it_goes_with_the_views():
+    check = OdometryCheck(0.05)
+    assert fly(check, 10, (-1.0, 0.0))[-1]
+    doubted = fly(check, 30, (1.0, 0.0), begin=10 * STEP_M)
+    assert doubted[5] and not doubted[-1]
+
+
+def test_without_a_compass_or_with_a_gap_ways_are_not_compared():
+    check = OdometryCheck(0.05)
+    for k in range(20):
+        check.move(Motion(np.array([-STEP_M, 0.0]), 0.0, 2.0) if k % 2 else None, 0.0, 5.0)
+        check.see(np.array([0.0, STEP_M * k]), np.eye(2) * SIGMA_M**2)
+    for k in range(20):
+        check.move(Motion(np.array([-STEP_M, 0.0]), 0.0, 2.0), 0.0, 180.0)
+        check.see(np.array([0.0, STEP_M * k]), np.eye(2) * SIGMA_M**2)
+    assert not check.contradicted
+
+
+def test_a_new_flight_begins_in_good_faith():
+    check = OdometryCheck(0.05)
+    assert fly(check, 10, (-1.0, 0.0))[-1]
+    check.reset()
+    assert not any(fly(check, 10, (1.0, 0.0)))
