@@ -18,7 +18,7 @@ ROWS: tuple[tuple[str, str, str], ...] = (
     ("orientation channel made (s)", "channel.cpu_s", "{:.1f}"),
     ("… on disk (MB)", "channel.channel_mb", "{:.1f}"),
     ("… peak memory (MB)", "channel.peak_mb", "{:.0f}"),
-    ("cells imprinted before base training (s)", "train.until_first_step_s", "{:.0f}"),
+    ("until the first step of base training, cells imprinted (s)", "train.until_first_step_s", "{:.0f}"),
     ("base training, a step of 64 patches (s)", "train.step_s", "{:.2f}"),
     ("… steps taken here", "train.steps", "{:.0f}"),
     ("… own-date recall then", "train.recall", "{:.2f}"),
