@@ -87,23 +87,22 @@ class Way:
 
 
 def ways(kind: str) -> dict[str, Way]:
-    """What is trained, by what the table calls it; what came for north-up views is tried with these alone."""
+    """What is trained, by what the table calls it; only north-up views lack corners."""
     alone = {
         name: Way(Augmentation(**{field: getattr(STYLE, field) for field in fields}))
         for name, fields in CHANGES.items()
     }
     found = {"none (the paper's crops)": Way(PAPER), **alone, ALL: Way(STYLE), TWO_DATES: Way(STYLE)}
-    if kind != NORTH_UP:
-        return found
     ours = recipes.EMBEDDED_RECIPE.for_view(ViewKind())
-    blocks, views, unseen = ours.living_blocks, ours.imprint, ours.augmentation.unseen
+    blocks, views = ours.living_blocks, ours.imprint
+    unseen = ours.augmentation.unseen if kind == NORTH_UP else 0.0
+    if unseen:
+        found["all, corners without ground in training"] = Way(STYLE, unseen)
     return {
         **found,
-        "all, corners without ground in flight": Way(STYLE),
-        "… and in training": Way(STYLE, unseen),
-        f"… and {blocks} blocks that learn": Way(STYLE, unseen, living_blocks=blocks),
-        "… and imprinted heads": Way(STYLE, unseen, imprint=views),
-        "… and both: the default": Way(STYLE, unseen, blocks, views),
+        f"all, {blocks} blocks that learn": Way(STYLE, unseen, living_blocks=blocks),
+        "all, imprinted heads": Way(STYLE, unseen, imprint=views),
+        f"all, {blocks} blocks and imprinted heads: the default": Way(STYLE, unseen, blocks, views),
     }
 
 

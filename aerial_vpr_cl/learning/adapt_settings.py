@@ -12,7 +12,7 @@ from aerial_vpr_cl.settings import DEVICE_PATTERN, setting
 class LearnSettings:
     """How long and on how many views a mission is learnt."""
 
-    cycles: int = setting(15, "passes over the mission; each goes through all groups", low=1)
+    cycles: int = setting(6, "passes over the mission; each goes through all groups", low=1)
     views: int = setting(4, "augmented views of every image; each passes the trunk once", low=1)
     batch_current: int = setting(20, "samples a step from the current mission", low=1)
     batch_exemplar: int = setting(10, "samples a step from the satellite exemplars", low=0)
