@@ -94,7 +94,7 @@ class Story:
         self.user("simulate", self.scenario, "--out", bags, "--world-map", world, "--pictures", self.out / "pictures")
         self.user("build-map", world, "--out", self.store, "--footprint-m", "360")
         say("2. Before the first flight: train generation 0 on the map alone")
-        self.user("train-base", self.store, "--good-recall", "0.95", "--max-steps", self.max_steps)
+        self.user("train-base", self.store, "--max-steps", self.max_steps, "--exemplar-candidates", "12")
 
     def visible(self, drone: Drone) -> None:
         """Fly the first visible sortie, learn it, fly another one before and after."""
