@@ -217,7 +217,7 @@ def test_too_little_room_for_the_next_generation_is_told_before_anything_is_lear
     phases = []
     with pytest.raises(StoreError, match="free some space"):
         adapt(store, GenerationStore(store).waiting_missions(), QUICK, lambda phase, *_, **__: phases.append(phase))
-    assert phases == ["read"] and (store / "missions" / "first").is_dir()
+    assert set(phases) <= {"read", "look"} and (store / "missions" / "first").is_dir()
 
 
 def test_an_update_hashes_every_file_of_a_generation_once(store, monkeypatch):

@@ -116,6 +116,7 @@ class Tracker:
         self._novelty.renew()
         self._blind.reset()
         self._lasting.reset()
+        self._ways.forget()
         self._alone_m = 0.0  # by odometry, without a view that fitted
         self._unseen_s = 0.0  # without any view
         self._plan.reset()
