@@ -43,6 +43,12 @@ def test_it_is_believed_again_when_it_goes_with_the_views():
     assert doubted[5] and not doubted[-1]
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_one_that_is_false_for_long_is_not_believed_in_between(seed):
+    doubted = fly(OdometryCheck(0.05), 120, (1.0, 0.55), seed=seed)
+    assert all(doubted[doubted.index(True) :])
+
+
 def test_without_a_compass_or_with_a_gap_ways_are_not_compared():
     check = OdometryCheck(0.05)
     for k in range(20):

@@ -26,8 +26,8 @@ AGAINST = 2
 """Views in a row that must say so: one may be wrong."""
 REMEMBERED = 24
 """Proven views with which a new one is compared."""
-RECOVERY_M, RECOVERY_VIEWS = 300.0, 5
-"""So far, and over so many proven views, an odometry must go with them to be believed again."""
+RECOVERY_M, RECOVERY_VIEWS, AGREEMENT = 300.0, 5, 2.0
+"""So far, over so many proven views and within so many sigmas an odometry must go with them to be believed again."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,18 +72,22 @@ class OdometryCheck:
     def see(self, place: NDArray[np.float64], covariance: NDArray[np.float64]) -> None:
         """A view that proved its place."""
         now = Proven(place, math.sqrt(float(np.trace(covariance)) / 2.0), self._way, self._length_m)
-        self._against = self._against + 1 if any(self._differ(before, now) for before in self._views) else 0
+        against = any(_sigmas_apart(before, now, self._noise, self._askew) > CONTRADICTION for before in self._views)
+        self._against = self._against + 1 if against else 0
         if self._against >= AGAINST:
             if not self.contradicted:
                 log.warning("odometry goes another way than the views: it is believed no more until it goes with them")
             self.contradicted, self._against = True, 0
             self._views.clear()
         elif self.contradicted and not self._against and len(self._views) >= RECOVERY_VIEWS - 1:
-            self.contradicted = now.length_m - self._views[0].length_m < RECOVERY_M
+            first = self._views[0]
+            agrees = _sigmas_apart(first, now, self._noise, self._askew) <= AGREEMENT
+            self.contradicted = not agrees or now.length_m - first.length_m < RECOVERY_M
         self._views.append(now)
 
-    def _differ(self, before: Proven, now: Proven) -> bool:
-        length_m = now.length_m - before.length_m
-        sigma_m = math.hypot(math.hypot(self._noise, self._askew) * length_m, before.sigma_m, now.sigma_m)
-        apart = (now.place - before.place) - (now.way - before.way)
-        return float(np.hypot(*apart)) > CONTRADICTION * sigma_m
+
+def _sigmas_apart(before: Proven, now: Proven, noise: float, askew: float) -> float:
+    """How far odometry came from where the views say, by what both may err."""
+    length_m = now.length_m - before.length_m
+    apart = (now.place - before.place) - (now.way - before.way)
+    return float(np.hypot(*apart)) / math.hypot(math.hypot(noise, askew) * length_m, before.sigma_m, now.sigma_m)
