@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, default=Path("runs/demo"), help="where everything goes (default: runs/demo)"
     )
     parser.add_argument("--scenario", type=Path, help="sorties to fly (default: the package's own)")
-    parser.add_argument("--max-steps", type=int, default=80, help="most steps of base training (default: %(default)s)")
+    parser.add_argument("--max-steps", type=int, default=60, help="most steps of base training (default: %(default)s)")
     parser.add_argument("--cycles", type=int, help="passes over a mission when learning (default: as for real)")
 
 
@@ -58,7 +58,7 @@ class Story:
 
     out: Path
     scenario: Path
-    max_steps: int = 80
+    max_steps: int = 60
     cycles: int | None = None
     flights: dict[str, Path] = field(default_factory=dict)  # sortie → bag with the node's answers
     alone: dict[str, float] = field(default_factory=dict)  # sortie and moment → recall of the network alone
