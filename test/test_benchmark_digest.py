@@ -28,6 +28,7 @@ def with_base(settings: BenchmarkSettings, **change: object) -> BenchmarkSetting
         ("naip_nd", "naip_nd_memory"),
         ("naip_nd_apart", "naip_nd_apart"),
         ("naip_nd_salad", "naip_nd_salad"),
+        ("naip_nd_imprinted", "naip_nd_imprinted"),
         ("naip_nd_north_up", "naip_nd_north_up"),
         ("naip_nd_apart_north_up", "naip_nd_apart_north_up"),
     ],
