@@ -72,7 +72,7 @@ class OdometryCheck:
     def see(self, place: NDArray[np.float64], covariance: NDArray[np.float64]) -> None:
         """A view that proved its place."""
         now = Proven(place, math.sqrt(float(np.trace(covariance)) / 2.0), self._way, self._length_m)
-        against = any(_sigmas_apart(before, now, self._noise, self._askew) > CONTRADICTION for before in self._views)
+        against = any(self._differ(before, now, CONTRADICTION) for before in self._views)
         self._against = self._against + 1 if against else 0
         if self._against >= AGAINST:
             if not self.contradicted:
@@ -81,13 +81,13 @@ class OdometryCheck:
             self._views.clear()
         elif self.contradicted and not self._against and len(self._views) >= RECOVERY_VIEWS - 1:
             first = self._views[0]
-            agrees = _sigmas_apart(first, now, self._noise, self._askew) <= AGREEMENT
-            self.contradicted = not agrees or now.length_m - first.length_m < RECOVERY_M
+            too_short = now.length_m - first.length_m < RECOVERY_M
+            self.contradicted = too_short or self._differ(first, now, AGREEMENT)
         self._views.append(now)
 
-
-def _sigmas_apart(before: Proven, now: Proven, noise: float, askew: float) -> float:
-    """How far odometry came from where the views say, by what both may err."""
-    length_m = now.length_m - before.length_m
-    apart = (now.place - before.place) - (now.way - before.way)
-    return float(np.hypot(*apart)) / math.hypot(math.hypot(noise, askew) * length_m, before.sigma_m, now.sigma_m)
+    def _differ(self, before: Proven, now: Proven, sigmas: float) -> bool:
+        """Whether odometry came further from where the views say than so many times what both may err."""
+        length_m = now.length_m - before.length_m
+        sigma_m = math.hypot(math.hypot(self._noise, self._askew) * length_m, before.sigma_m, now.sigma_m)
+        apart = (now.place - before.place) - (now.way - before.way)
+        return float(np.hypot(*apart)) > sigmas * sigma_m
