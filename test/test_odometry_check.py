@@ -10,13 +10,16 @@ STEP_M = 30.0
 SIGMA_M = 12.0
 
 
-def fly(check, steps, odometry, begin=0.0, seed=0, heading_deg=0.0):
-    """Fly north while odometry says `odometry` of each step; every view is proven and errs. When was it doubted?"""
+def fly(check, steps, odometry, begin=0.0, seed=0, heading_deg=0.0, step_m=STEP_M, aside=()):
+    """Fly north while odometry says `odometry` of each step; every view is proven and errs. When was it doubted?
+
+    Views whose numbers are in `aside` are wrong by 100 m.
+    """
     rng, doubted = np.random.default_rng(seed), []
     for k in range(steps):
-        check.move(Motion(np.asarray(odometry, float) * STEP_M, 0.0, 2.0), heading_deg, 5.0)
-        place = np.array([0.0, begin + STEP_M * (k + 1)]) + rng.normal(0.0, SIGMA_M, 2)
-        check.see(place, np.eye(2) * SIGMA_M**2)
+        check.move(Motion(np.asarray(odometry, float) * step_m, 0.0, 2.0), heading_deg, 5.0)
+        place = np.array([0.0, begin + step_m * (k + 1)]) + rng.normal(0.0, SIGMA_M, 2)
+        check.see(place + (100.0 if k in aside else 0.0, 0.0), np.eye(2) * SIGMA_M**2)
         doubted.append(check.contradicted)
     return doubted
 
@@ -36,11 +39,29 @@ def test_one_that_follows_another_way_is_not(odometry, within, seed):
     assert doubted.index(True) < within
 
 
-def test_it_is_believed_again_when_it_goes_with_the_views():
-    check = OdometryCheck(0.05)
-    assert fly(check, 10, (-1.0, 0.0))[-1]
-    doubted = fly(check, 30, (1.0, 0.0), begin=10 * STEP_M)
-    assert doubted[5] and not doubted[-1]
+@pytest.mark.parametrize("step_m", [STEP_M, 7.5, 2.0])
+@pytest.mark.parametrize("odometry", [(-1.0, 0.0), (0.0, 0.0), (1.0, 0.8)])
+def test_a_false_one_is_noticed_and_believed_again_when_it_goes_with_the_views_at_any_rate_of_frames(odometry, step_m):
+    check, false, honest = OdometryCheck(0.05), round(450 / step_m), round(900 / step_m)
+    assert fly(check, false, odometry, step_m=step_m)[-1]
+    doubted = fly(check, honest, (1.0, 0.0), begin=450.0, step_m=step_m)
+    assert doubted[round(150 / step_m)] and not doubted[-1]
+
+
+@pytest.mark.parametrize("step_m", [STEP_M, 7.5])
+@pytest.mark.parametrize("aside", [{0}, {10}, {10, 14, 19}])
+@pytest.mark.parametrize("seed", range(5))
+def test_single_views_that_are_wrong_cast_no_doubt_on_it(aside, step_m, seed):
+    assert not any(fly(OdometryCheck(0.05), 60, (1.0, 0.0), seed=seed, step_m=step_m, aside=aside))
+
+
+def test_a_way_that_was_flown_with_an_unsure_heading_is_no_contradiction_once_the_heading_is_known():
+    check, heading_deg = OdometryCheck(0.05), 25.0
+    for k in range(20):
+        sigma_deg = 25.0 if k < 10 else 2.0
+        check.move(Motion(np.array([STEP_M, 0.0]), 0.0, 2.0), heading_deg if k < 10 else 0.0, sigma_deg)
+        check.see(np.array([0.0, STEP_M * (k + 1)]), np.eye(2) * SIGMA_M**2)
+        assert not check.contradicted
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import store_support
 from diagnostic_msgs.msg import DiagnosticStatus
-from flight_support import TrackedFlight
+from flight_support import STEP_M, TrackedFlight
 from geometry_msgs.msg import PoseWithCovarianceStamped
 from sensor_msgs.msg import NavSatStatus
 from std_msgs.msg import Bool
@@ -88,6 +88,28 @@ def test_positions_between_images_are_carried_on_by_odometry_with_its_stamps(fli
     assert moved_m == pytest.approx(3.0, abs=1.0)
     assert between.pose.covariance[0] > told_at(flight.stamp_ns).pose.covariance[0]
     flight.peer.wait_for(lambda: [fix for fix in flight.fixes if fix.header.stamp == between.header.stamp])
+
+
+def test_an_odometry_that_goes_another_way_carries_no_positions_on_and_the_diagnostics_say_so(flight):
+    begin_again(flight)
+    flight.until_tracking()
+    assert flight.status()[2]["odometry"] == "believed"
+    for _ in range(20):
+        flight.way_m -= 2.0 * STEP_M  # back, says odometry, as the drone flies on
+        fix = flight.step()
+        if fix.status.status == NavSatStatus.STATUS_FIX and flight.status()[2]["odometry"].startswith("left out"):
+            break
+    assert flight.error_m(fix) < float(flight.state()["radius (m)"])
+    told_ns = flight.stamp_ns + 200_000_000
+    flight.way_m -= 3.0
+    flight.tell_instruments(told_ns)
+    flight.peer.spin(1.0)  # twenty times as long as positions between images take
+    assert not [message for message in flight.odometry if message.header.stamp == header_of(told_ns, "").stamp]
+    flight.way_m = 0.0  # a new origin: the flight begins anew
+    flight.stamp_ns += 10**12
+    begin_again(flight)
+    assert flight.step().status.status == NavSatStatus.STATUS_NO_FIX
+    assert flight.status(lambda values: values["odometry"] == "believed")
 
 
 def test_silence_has_a_reason_and_a_late_image_changes_nothing(flight):

@@ -141,6 +141,34 @@ def test_an_odometry_that_stands_still_is_believed_no_more_once_the_views_contra
     assert all(isinstance(answer, Estimate) for answer in answers) and errors.max() < 30.0
 
 
+@pytest.mark.parametrize(("step_m", "has_heading"), [(35.0, True), (7.5, True), (35.0, False)])
+def test_an_odometry_that_went_another_way_is_believed_again_when_it_goes_with_the_views(
+    satellite, step_m, has_heading
+):
+    tracker, drone = found(satellite, has_heading=has_heading)
+    drone.odometry_factor = -1.0
+    _, errors = follow(tracker, drone, 8, 35.0, 8.0)
+    assert not tracker.odometry_is_believed and not (errors > 100.0).any()
+    drone.odometry_factor = 1.03
+    for _ in range(round(600.0 / step_m)):
+        follow(tracker, drone, 1, step_m, 15.0 * step_m / 35.0)
+        if tracker.odometry_is_believed:
+            break
+    assert tracker.odometry_is_believed
+
+
+def test_one_image_of_another_place_casts_no_doubt_on_odometry(satellite):
+    tracker, drone = found(satellite)
+    motion, here = drone.fly(35.0), drone.position
+    drone.position = here + (0.0, 100.0)
+    aside = drone.look()
+    drone.position = here
+    frame(tracker, drone, motion, image=aside)
+    for _ in range(6):
+        follow(tracker, drone, 1, 35.0, 8.0)
+        assert tracker.odometry_is_believed
+
+
 def test_the_same_image_again_is_no_evidence(satellite):
     """A drone that stands still: the belief must not grow surer of the place it first thought of."""
     tracker, drone = tracker_over(satellite, min_confidence=1.0), Drone(satellite)

@@ -68,12 +68,12 @@ class OdometryWatch:
         """Know of no motion before."""
         self._before: NDArray[np.float64] | None = None  # (2,) m/s forward and left
         self._still_s = 0.0
-        self._is_stuck = False
+        self.is_stuck = False  # it stands still while the views say that the drone flies
 
     def contradict(self) -> None:
         """The views fit no more where the track is. If odometry stood still meanwhile it may be what is wrong: it is
         believed again when it moves. A drone that does stand loses little by that."""
-        self._is_stuck = self._still_s >= STUCK_S
+        self.is_stuck = self._still_s >= STUCK_S
 
     def believed(self, motion: Motion | None, seconds: float) -> Motion | None:
         """The motion, or None where it cannot be; the one after a jump is believed whatever it says."""
@@ -82,10 +82,10 @@ class OdometryWatch:
         before, velocity = self._before, np.asarray(motion.forward_left_m, float) / seconds
         is_still = float(np.hypot(*velocity)) < STILL_M_S
         self._still_s = self._still_s + seconds if is_still else 0.0
-        self._is_stuck = self._is_stuck and is_still
+        self.is_stuck = self.is_stuck and is_still
         jumped = before is not None and np.hypot(*(velocity - before)) > MOST_ACCELERATION_M_S2 * seconds
         self._before = None if jumped else velocity
-        return None if jumped or self._is_stuck else motion
+        return None if jumped or self.is_stuck else motion
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ log = logging.getLogger(__name__)
 CONTRADICTION = 4.0
 """Sigmas by which the ways differ that an honest odometry and right views hardly differ by."""
 AGAINST = 2
-"""Views in a row that must say so: one may be wrong."""
-REMEMBERED = 24
-"""Proven views with which a new one is compared."""
+"""Views in a row that must say so, each compared with as many others: any single view may be wrong."""
+SPACING_M, REMEMBERED = 15.0, 24
+"""Way between proven views that are remembered, and how many: enough for RECOVERY_M at any rate of frames."""
 RECOVERY_M, RECOVERY_VIEWS, AGREEMENT = 300.0, 5, 2.0
 """So far, over so many proven views and within so many sigmas an odometry must go with them to be believed again."""
 
@@ -38,6 +38,7 @@ class Proven:
     sigma_m: float  # per axis
     way: NDArray[np.float64]  # (2,) metres east and north since odometry was first heard
     length_m: float  # of that way, as it was flown
+    askew_m: float  # by which unsure headings may have led it aside
 
 
 class OdometryCheck:
@@ -57,7 +58,7 @@ class OdometryCheck:
         self._views: deque[Proven] = deque(maxlen=REMEMBERED)
         self._way: NDArray[np.float64] = np.zeros(2)
         self._length_m = 0.0
-        self._askew = 0.0
+        self._askew_m = 0.0
         self._against = 0
 
     def move(self, motion: Motion | None, heading_deg: float, heading_sigma_deg: float) -> None:
@@ -65,29 +66,41 @@ class OdometryCheck:
         if motion is None or heading_sigma_deg > LOST_HEADING_DEG:
             self.forget()
             return
+        length_m = float(np.hypot(*motion.forward_left_m))
         self._way = self._way + east_north(motion.forward_left_m, heading_deg)
-        self._length_m += float(np.hypot(*motion.forward_left_m))
-        self._askew = math.tan(math.radians(heading_sigma_deg))
+        self._length_m += length_m
+        self._askew_m += math.tan(math.radians(heading_sigma_deg)) * length_m
 
     def see(self, place: NDArray[np.float64], covariance: NDArray[np.float64]) -> None:
         """A view that proved its place."""
-        now = Proven(place, math.sqrt(float(np.trace(covariance)) / 2.0), self._way, self._length_m)
-        against = any(self._differ(before, now, CONTRADICTION) for before in self._views)
+        sigma_m = math.sqrt(float(np.trace(covariance)) / 2.0)
+        now = Proven(place, sigma_m, self._way, self._length_m, self._askew_m)
+        against = sum(self._differ(before, now, CONTRADICTION) for before in self._views) >= AGAINST
         self._against = self._against + 1 if against else 0
-        if self._against >= AGAINST:
+        if against and self._against < AGAINST:
+            return  # either odometry is wrong or this view is, which then must not speak against the next ones
+        if against:
             if not self.contradicted:
                 log.warning("odometry goes another way than the views: it is believed no more until it goes with them")
             self.contradicted, self._against = True, 0
             self._views.clear()
-        elif self.contradicted and not self._against and len(self._views) >= RECOVERY_VIEWS - 1:
+        elif self.contradicted and len(self._views) >= RECOVERY_VIEWS - 1:
             first = self._views[0]
-            too_short = now.length_m - first.length_m < RECOVERY_M
-            self.contradicted = too_short or self._differ(first, now, AGREEMENT)
-        self._views.append(now)
+            if now.length_m - first.length_m >= RECOVERY_M and not self._differ(first, now, AGREEMENT):
+                log.warning("odometry goes with the views again: it is believed again")
+                self.contradicted = False
+        if not self._views or self._is_further(self._views[-1], now):
+            self._views.append(now)
+
+    def _is_further(self, before: Proven, now: Proven) -> bool:
+        """Whether the drone went on since, by odometry or, if that stands still, by what the views say for sure."""
+        apart_m = float(np.hypot(*(now.place - before.place)))
+        sure_m = apart_m - CONTRADICTION * math.hypot(before.sigma_m, now.sigma_m)
+        return max(now.length_m - before.length_m, sure_m) >= SPACING_M
 
     def _differ(self, before: Proven, now: Proven, sigmas: float) -> bool:
         """Whether odometry came further from where the views say than so many times what both may err."""
-        length_m = now.length_m - before.length_m
-        sigma_m = math.hypot(math.hypot(self._noise, self._askew) * length_m, before.sigma_m, now.sigma_m)
+        way_m = math.hypot(self._noise * (now.length_m - before.length_m), now.askew_m - before.askew_m)
+        sigma_m = math.hypot(way_m, before.sigma_m, now.sigma_m)
         apart = (now.place - before.place) - (now.way - before.way)
         return float(np.hypot(*apart)) > sigmas * sigma_m

@@ -96,6 +96,11 @@ class Tracker:
         """One of the names in `states`."""
         return self._states.state
 
+    @property
+    def odometry_is_believed(self) -> bool:
+        """Whether nothing that the views showed speaks against odometry, if there is one."""
+        return not (self._ways.contradicted or self._odometry.is_stuck)
+
     def reset(self) -> None:
         """Begin a new flight: nothing is known of position and instruments."""
         self.instruments.reset()
@@ -140,7 +145,8 @@ class Tracker:
         told = self._odometry.believed(motion, seconds) if self._stamp_ns is not None else None
         motion = None if self._ways.contradicted else told
         first, self._stamp_ns = self._stamp_ns is None, stamp_ns
-        known = self.instruments.read(situation, motion, seconds, image.shape)
+        # Its turns are believed all the same: what falsifies the way of an odometry hardly turns it, and views correct it.
+        known = self.instruments.read(situation, told, seconds, image.shape)
         step = None if first else self._move(motion, known, seconds)
         self._ways.move(told, self.instruments.heading.value, known.heading_sigma_deg)
         if self._plan.any_heading and known.height_m and known.height_sigma_m < BLIND_SCALE * known.height_m:

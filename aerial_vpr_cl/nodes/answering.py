@@ -62,6 +62,11 @@ class Answering:
         return SINGLE_FRAME if self._tracker is None else self._tracker.state
 
     @property
+    def odometry_is_believed(self) -> bool:
+        """Whether nothing that the views showed speaks against odometry, if there is one."""
+        return self._tracker is None or self._tracker.odometry_is_believed
+
+    @property
     def heading(self) -> tuple[float, float]:
         """Heading and sigma in degrees, as compass, odometry and map tell them together."""
         if self._tracker is None:

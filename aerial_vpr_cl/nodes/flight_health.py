@@ -38,11 +38,17 @@ def values_of(flight: Flight | None, counters: FlightCounters) -> dict[str, Any]
     """Tracker, frames, GNSS and recorder, also before there are any."""
     return {
         "tracker": flight.answering.state if flight else "",
+        "odometry": _odometry_of(flight) if flight else "",
         "TF": flight.transforms.note if flight else "",
         **counters.values(),
         **gnss_values(flight.gnss.report() if flight else GnssReport()),
         **recording_values(flight.recorder.status if flight else RecorderStatus()),
     }
+
+
+def _odometry_of(flight: Flight) -> str:
+    """Whether it goes with the views, as far as there is one."""
+    return "believed" if flight.answering.odometry_is_believed else "left out: it goes another way than the views"
 
 
 def _why_no_image(node: ManagedNode[Localizer]) -> str:

@@ -68,7 +68,10 @@ class FrameAnswers:
                 flight.gnss.add_position(frame.stamp_ns, answer.position, answer.covariance)
             outputs.publish_state(frame.stamp_ns, answering.state, answer)
             if flight.between is not None:
-                flight.between.anchor(frame.stamp_ns, camera_frame, answer, heading, estimator)
+                if answering.odometry_is_believed:
+                    flight.between.anchor(frame.stamp_ns, camera_frame, answer, heading, estimator)
+                else:
+                    flight.between.forget()
             if flight.viewer is not None:
                 flight.viewer.add_frame(frame.stamp_ns, answer, answering, self._looked)
 
