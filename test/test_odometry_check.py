@@ -19,7 +19,7 @@ def fly(check, steps, odometry, begin=0.0, seed=0, heading_deg=0.0, step_m=STEP_
     for k in range(steps):
         check.move(Motion(np.asarray(odometry, float) * step_m, 0.0, 2.0), heading_deg, 5.0)
         place = np.array([0.0, begin + step_m * (k + 1)]) + rng.normal(0.0, SIGMA_M, 2)
-        check.see(place + (100.0 if k in aside else 0.0, 0.0), np.eye(2) * SIGMA_M**2)
+        check.see(place + np.array([100.0 if k in aside else 0.0, 0.0]), np.eye(2) * SIGMA_M**2)
         doubted.append(check.contradicted)
     return doubted
 

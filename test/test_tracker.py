@@ -160,7 +160,7 @@ def test_an_odometry_that_went_another_way_is_believed_again_when_it_goes_with_t
 def test_one_image_of_another_place_casts_no_doubt_on_odometry(satellite):
     tracker, drone = found(satellite)
     motion, here = drone.fly(35.0), drone.position
-    drone.position = here + (0.0, 100.0)
+    drone.position = here + np.array([0.0, 100.0])
     aside = drone.look()
     drone.position = here
     frame(tracker, drone, motion, image=aside)

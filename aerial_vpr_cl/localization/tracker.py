@@ -145,7 +145,7 @@ class Tracker:
         told = self._odometry.believed(motion, seconds) if self._stamp_ns is not None else None
         motion = None if self._ways.contradicted else told
         first, self._stamp_ns = self._stamp_ns is None, stamp_ns
-        # Its turns are believed all the same: what falsifies the way of an odometry hardly turns it, and views correct it.
+        # Its turns are believed all the same: what falsifies a way hardly turns it, and proven views correct headings.
         known = self.instruments.read(situation, told, seconds, image.shape)
         step = None if first else self._move(motion, known, seconds)
         self._ways.move(told, self.instruments.heading.value, known.heading_sigma_deg)
