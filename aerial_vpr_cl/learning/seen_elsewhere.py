@@ -1,8 +1,8 @@
 """Whether a flight was seen elsewhere than its GNSS says: for drones with a camera alone, whose track is unproven.
 
-A network that is wrong is wrong in all directions. Where it sees many frames of one flight the same way off, over
-several cells in turn, the drone flew there, and the receiver was shifted. A lie that is no shift, such as another
-track, is not seen so.
+A network that is wrong is wrong in other directions over other ground, though it errs alike over the same. Where it
+sees many pieces of ground of one flight the same way off, the drone flew there, and the receiver was shifted. A lie
+that is no shift, such as another track, is not seen so.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-PIECE = 40
-"""Frames that are judged together: few enough that a growing drift hardly grows."""
+APART_CELLS = 0.3
+"""Way between frames that are judged, by GNSS: closer ones show the same ground, and the network errs alike there."""
+PIECE = 32
+"""Such frames that are judged together: few enough that a growing drift hardly grows."""
 FEWEST = 15
 """Frames of a piece below which nothing is said."""
-SHARE = 0.25
-"""Of the frames of a piece that must be seen the same way off."""
+SHARE, LEAST = 0.25, 7
+"""Of the frames of a piece that must be seen the same way off, and how many at least."""
 FAR_CELLS = 2.0
 """An honest receiver and a right answer are not as far apart."""
 CELLS = 3
@@ -30,7 +32,8 @@ def shift_seen_m(
     None where they do not contradict each other: most often, and wherever the network sees nothing that holds together.
     NaN stands for frames without an answer.
     """
-    frames = np.flatnonzero(np.isfinite(told).all(axis=1) & np.isfinite(seen).all(axis=1))
+    answered = np.flatnonzero(np.isfinite(told).all(axis=1) & np.isfinite(seen).all(axis=1))
+    frames = answered[_apart(told[answered], APART_CELLS * cell_side_m)]
     pieces = np.array_split(frames, max(1, round(len(frames) / PIECE)))
     shifts = [_shift_of(told[piece], seen[piece], cell_side_m) for piece in pieces if len(piece) >= FEWEST]
     found = [shift for shift in shifts if shift is not None]
@@ -47,4 +50,13 @@ def _shift_of(told: NDArray[np.float64], seen: NDArray[np.float64], cell_side_m:
     borne_out = int((np.hypot(*off.T) <= FAR_CELLS * cell_side_m).sum())
     cells = len(np.unique(seen[members], axis=0))
     elsewhere = np.hypot(*shift) > FAR_CELLS * cell_side_m and cells >= CELLS
-    return shift if elsewhere and members.sum() >= max(SHARE * len(off), 2 * borne_out) else None
+    return shift if elsewhere and members.sum() >= max(SHARE * len(off), LEAST, 2 * borne_out) else None
+
+
+def _apart(points: NDArray[np.float64], distance_m: float) -> list[int]:
+    """Rows of (n, 2) points along a track, each so far from the one chosen before it."""
+    chosen: list[int] = []
+    for row, point in enumerate(points):
+        if not chosen or np.hypot(*(point - points[chosen[-1]])) >= distance_m:
+            chosen.append(row)
+    return chosen
