@@ -158,6 +158,14 @@ def test_gnss_that_calls_itself_unsure_is_not_taken_far_from_the_track():
     assert {label.source for label in labels} == {TRACK}
 
 
+def test_gnss_that_is_refused_at_both_ends_of_a_gap_is_not_taken_in_it():
+    off = TRUTH + np.array([90.0, 0.0])
+    track = [None if 20 <= k < 30 else place(point) for k, point in enumerate(TRUTH)]
+    labels = choose(track, off, np.full(N, 60.0), [k * S for k in range(N)], 50.0, 20.0)
+    assert [k for k, label in enumerate(labels) if label == GNSS_UNPROVEN] == list(range(20, 30))
+    assert {label.source for label in labels if label != GNSS_UNPROVEN} == {TRACK}
+
+
 def test_a_flight_that_was_never_found_has_no_labels():
     made, labels = labelled(TRUTH, tracker(sure=lambda k: False))
     assert labels == []

@@ -139,30 +139,25 @@ def choose(
     """Labels from the (n,) track and the (n, 2) GNSS positions, NaN where there is none.
 
     A track that is not sure enough to be a label is no proof of GNSS either: it may be a cell away and still agree. Nor
-    is GNSS taken that is further from the track than labels may be, however unsure it says it is.
+    is GNSS taken that is further from the track than labels may be, however unsure it says it is, nor what lies between
+    such fixes.
     """
     labels: list[Label | str] = []
     words = [_word_on(place, point, sigma) for place, point, sigma in zip(track, gnss, gnss_sigmas_m)]
     judged = [word for word in words if word is not None]
     honest = judged.count(False) <= LYING_SHARE * len(judged)
-    sure = [place is not None and place.radius_m <= radius_m for place in track]
-    verdicts = [word if sure[k] or word is False else None for k, word in enumerate(words)]
+    verdicts = [_verdict_on(word, *both, radius_m) for word, *both in zip(words, track, gnss)]
     for k, (place, point) in enumerate(zip(track, gnss)):
-        by_gnss = Label(point, float(gnss_sigmas_m[k]), GNSS)
-        if place is not None and sure[k]:
-            agrees = honest and words[k] and np.hypot(*(point - place.position)) <= radius_m
-            labels.append(by_gnss if agrees else Label(place.position, place.radius_m / 2.448, TRACK))
-        elif (
-            honest
-            and words[k] is not False
-            and _is_bridged(verdicts, stamps_ns, k, bridge_s)
-            and np.isfinite(point).all()
-        ):
+        by_gnss, has_gnss = Label(point, float(gnss_sigmas_m[k]), GNSS), bool(np.isfinite(point).all())
+        if place is not None and place.radius_m <= radius_m:
+            believed = honest and verdicts[k]
+            labels.append(by_gnss if believed else Label(place.position, place.radius_m / 2.448, TRACK))
+        elif honest and has_gnss and verdicts[k] is None and _is_bridged(verdicts, stamps_ns, k, bridge_s):
             labels.append(by_gnss)
         elif place is not None:
             labels.append(UNSURE_TRACK)
         else:
-            labels.append(GNSS_UNPROVEN if np.isfinite(point).all() else NO_TRACK)
+            labels.append(GNSS_UNPROVEN if has_gnss else NO_TRACK)
     return tuple(labels)
 
 
@@ -202,6 +197,15 @@ def _word_on(place: Place | None, point: NDArray[np.float64], sigma_m: float) ->
     apart = point - place.position
     covariance = place.covariance + np.eye(2) * sigma_m**2
     return bool(apart @ np.linalg.solve(covariance, apart) <= SAME_PLACE)
+
+
+def _verdict_on(word: bool | None, place: Place | None, point: NDArray[np.float64], radius_m: float) -> bool | None:
+    """Whether GNSS may be taken here; None where the track is not sure enough to say so, and does not contradict it."""
+    if not word or place is None:
+        return word
+    if place.radius_m > radius_m:
+        return None
+    return bool(np.hypot(*(point - place.position)) <= radius_m)
 
 
 def _is_bridged(verdicts: Sequence[bool | None], stamps_ns: Sequence[int], k: int, bridge_s: float) -> bool:
