@@ -13,6 +13,7 @@ from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.geo.grid import Grid
 from aerial_vpr_cl.geo.rotation import from_angles, heading_of
 from aerial_vpr_cl.image_headers import size_of
+from aerial_vpr_cl.learning.observations import MOST_HEADING_SIGMA_DEG
 from aerial_vpr_cl.localization.view import ViewSettings, make_view
 from aerial_vpr_cl.mission import messages
 from aerial_vpr_cl.mission.bag_reader import open_bag
@@ -301,11 +302,30 @@ def test_the_course_leaves_a_known_heading_alone_and_keeps_the_tilt(tmp_path):
 def test_a_course_between_unsure_positions_is_unsure(tmp_path):
     mission = read_mission(fly(tmp_path / "east"), GRID)
     sigmas = []
-    for position_sigma_m in (2.0, 25.0):
+    for position_sigma_m in (2.0, 100.0):
         frames = tuple(dataclasses.replace(frame, position_sigma_m=position_sigma_m) for frame in mission.frames)
         headed = with_course_heading(dataclasses.replace(mission, frames=frames)).frames
         sigmas.append(headed[5].situation.heading_sigma_deg)
     assert sigmas[1] > 1.5 * sigmas[0]
+
+
+def test_frames_close_to_each_other_tell_a_course_though_positions_err(tmp_path):
+    """Two frames a second at 15 m/s, and a receiver that says no more of itself than most: seven metres and a half."""
+    mission = read_mission(fly(tmp_path / "east", 30), GRID)
+    start = mission.frames[0]
+    frames = tuple(
+        dataclasses.replace(
+            start,
+            stamp_ns=start.stamp_ns + k * 500_000_000,
+            position=start.position + np.array([7.5 * k, 0.0]),
+            position_sigma_m=7.5,
+            situation=Situation(),
+        )
+        for k in range(30)
+    )
+    headed = with_course_heading(dataclasses.replace(mission, frames=frames)).frames
+    assert all(frame.situation.heading_sigma_deg <= MOST_HEADING_SIGMA_DEG for frame in headed[2:-2])
+    assert all(heading_of(frame.situation.rotation) == pytest.approx(90.0, abs=0.1) for frame in headed)
 
 
 def test_a_drone_that_hovers_turns_back_or_has_no_position_has_no_course(tmp_path):

@@ -102,15 +102,18 @@ def label_flight(
     settings, gates = settings or LabelSettings(), gates or GnssGates()
     stamps = [frame.stamp_ns for frame in flight.frames]
     receiver = Track(flight.fixes, gates, grid.projection)
-    gnss, _ = receiver.at(stamps)
-    placed = tuple(replace(frame, position=point) for frame, point in zip(flight.frames, gnss))
+    (gnss, _), sigmas_m = receiver.at(stamps), receiver.sigmas_at(stamps)
+    placed = tuple(
+        replace(frame, position=point, position_sigma_m=float(sigma_m))
+        for frame, point, sigma_m in zip(flight.frames, gnss, sigmas_m)
+    )
     frames = with_course_heading(replace(flight, frames=placed)).frames
     forwards = _follow(frames, new_tracker(), progress, "follow")
     backwards = _follow(reverse(frames), new_tracker(), progress, "follow back")[::-1]
     track = [join(there, back) for there, back in zip(forwards, backwards)]
     radius_m = settings.label_radius_cells * grid.cell_side_m
     believed = gnss if settings.labels != TRACK else np.full_like(gnss, np.nan)
-    return Labels(choose(track, believed, receiver.sigmas_at(stamps), stamps, radius_m, settings.gnss_bridge_s))
+    return Labels(choose(track, believed, sigmas_m, stamps, radius_m, settings.gnss_bridge_s))
 
 
 def join(first: Place | None, second: Place | None) -> Place | None:
