@@ -149,7 +149,7 @@ def choose(
     words = [_word_on(place, point, sigma) for place, point, sigma in zip(track, gnss, gnss_sigmas_m)]
     judged = [word for word in words if word is not None]
     honest = judged.count(False) <= LYING_SHARE * len(judged)
-    verdicts = [_verdict_on(word, *both, radius_m) for word, *both in zip(words, track, gnss)]
+    verdicts = [_verdict_on(word, place, point, radius_m) for word, place, point in zip(words, track, gnss)]
     for k, (place, point) in enumerate(zip(track, gnss)):
         by_gnss, has_gnss = Label(point, float(gnss_sigmas_m[k]), GNSS), bool(np.isfinite(point).all())
         if place is not None and place.radius_m <= radius_m:

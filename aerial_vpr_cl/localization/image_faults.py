@@ -24,22 +24,26 @@ def is_blank(image: NDArray[np.uint8]) -> bool:
 
 
 class ImageWatch:
-    """Compares each image with the one before."""
+    """Compares each image with the last one that was another: at a high rate each is nearly the one before."""
 
     def __init__(self, footprint_m: float) -> None:
         self._frozen_m = FROZEN_SHARE * footprint_m
         self.reset()
 
     def reset(self) -> None:
-        """Forget the last image."""
+        """Know of no image."""
         self._thumb: NDArray[np.int16] | None = None
         self._way_m = 0.0
         self.repeated = False
 
     def is_frozen(self, image: NDArray[np.uint8], moved_m: float) -> bool:
         """Whether the image stayed the same while the drone moved on; `repeated` says whether it stayed the same."""
-        thumb = cv2.resize(image, (THUMB_PX, THUMB_PX), interpolation=cv2.INTER_AREA).astype(np.int16)
+        thumb: NDArray[np.int16] = cv2.resize(image, (THUMB_PX, THUMB_PX), interpolation=cv2.INTER_AREA).astype(
+            np.int16
+        )
         self.repeated = self._thumb is not None and bool(np.abs(thumb - self._thumb).max() <= SAME_LEVELS)
-        self._thumb = thumb
-        self._way_m = self._way_m + moved_m if self.repeated else 0.0
-        return self.repeated and self._way_m > self._frozen_m
+        if not self.repeated:
+            self._thumb, self._way_m = thumb, 0.0
+            return False
+        self._way_m += moved_m
+        return self._way_m > self._frozen_m

@@ -13,8 +13,8 @@ MOST_PER_TURN = 0.4
 MOST_TURNS = 12
 """More variance than so many turns give is sampled from the Gaussian itself, which is wide enough for that by then."""
 REACH_SIGMAS = 4.0
-SMALL_DISC = 2.0
-"""Radius in cells from which on a disc is drawn as such."""
+SMALL_DISC, FEW_CELLS = 2.0, 40
+"""Radius in cells from which on a disc is drawn as such, and up to which its rim matters."""
 
 
 def gaussian_kernel(covariance: ArrayLike, step_m: float) -> NDArray[np.float64]:
@@ -44,10 +44,11 @@ def disc_kernel(radius_m: float, step_m: float) -> NDArray[np.float64]:
     if radius_m < SMALL_DISC * step_m:
         return gaussian_kernel(np.eye(2) * radius_m**2 / 4.0, step_m)
     reach = math.ceil(radius_m / step_m)
-    # Cells that the circle cuts count by the share inside: each is looked at in 5 × 5 points.
-    fine = (np.arange((2 * reach + 1) * 5) + 0.5) / 5.0 - reach - 0.5
+    # Cells that the circle cuts count by the share inside: each is looked at in 5 × 5 points, where they are many.
+    points = 5 if reach <= FEW_CELLS else 1
+    fine = (np.arange((2 * reach + 1) * points) + 0.5) / points - reach - 0.5
     inside = np.hypot(fine[:, None], fine[None, :]) * step_m <= radius_m
-    kernel = inside.reshape(2 * reach + 1, 5, 2 * reach + 1, 5).mean(axis=(1, 3))
+    kernel = inside.reshape(2 * reach + 1, points, 2 * reach + 1, points).mean(axis=(1, 3))
     return kernel / kernel.sum()
 
 

@@ -19,8 +19,9 @@ STANDING_M = 0.3
 """Spread of a drone that stands still, per square root of a second."""
 
 
-MOST_ACCELERATION_M_S2 = 20.0
-"""No drone speeds up or brakes by more than two g: an odometry that says so has jumped."""
+MOST_ACCELERATION_M_S2, JITTER_M = 20.0, 0.3
+"""No drone speeds up or brakes by more than two g: an odometry that says so has jumped. A way may err by so much by its
+stamps and noise alone, which is a high speed where frames are close."""
 STILL_M_S, STUCK_S = 0.5, 2.0
 """An odometry below this speed for so long says that the drone stands."""
 
@@ -80,12 +81,20 @@ class OdometryWatch:
         if motion is None or seconds <= 0.0:
             return motion
         before, velocity = self._before, np.asarray(motion.forward_left_m, float) / seconds
+        most_m_s = MOST_ACCELERATION_M_S2 * seconds + JITTER_M / seconds
         is_still = float(np.hypot(*velocity)) < STILL_M_S
         self._still_s = self._still_s + seconds if is_still else 0.0
         self.is_stuck = self.is_stuck and is_still
-        jumped = before is not None and np.hypot(*(velocity - before)) > MOST_ACCELERATION_M_S2 * seconds
+        jumped = before is not None and np.hypot(*(velocity - _turned(before, motion.turn_deg))) > most_m_s
         self._before = None if jumped else velocity
         return None if jumped or self.is_stuck else motion
+
+
+def _turned(forward_left: NDArray[np.float64], turn_deg: float) -> NDArray[np.float64]:
+    """The same vector in body axes that were turned clockwise."""
+    cos, sin = math.cos(math.radians(turn_deg)), math.sin(math.radians(turn_deg))
+    forward, left = (float(value) for value in forward_left)
+    return np.array([forward * cos - left * sin, forward * sin + left * cos])
 
 
 @dataclass(frozen=True)
@@ -95,6 +104,7 @@ class MotionModel:
     noise: float = 0.05  # σ as a share of the way
     lasting_m: float = 100.0  # how far an error of the odometry keeps its sign
     fastest_m_s: float = 25.0  # without odometry
+    furthest_m: float = math.inf  # a drone may be anywhere on the map, and no further
 
     def step(
         self,
@@ -115,7 +125,7 @@ class MotionModel:
         """
         if motion is None:
             # Where it can have gone in time T is a disc of radius v T, in however many steps: they are no random walk.
-            radius_m = self.fastest_m_s * math.sqrt(seconds**2 + 2.0 * unseen_s * seconds)
+            radius_m = min(self.furthest_m, self.fastest_m_s * math.sqrt(seconds**2 + 2.0 * unseen_s * seconds))
             return Step(velocity * seconds, disc_kernel(radius_m, step_m), 0.0, False)
         length_m = float(np.hypot(*motion.forward_left_m))
         # The error of a way of length D is a share of D: each further step adds (D + d)² − D².

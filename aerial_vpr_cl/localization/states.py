@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass
 
@@ -23,6 +24,8 @@ STATES = {
 """What each state means."""
 
 
+LEAST_LOST_S = 2.0
+"""A track is not given up for what lasts a moment, however many frames it has."""
 SUPPORT = 2.0
 """Log fit above which a view speaks for the track."""
 MISFIT = -1.0
@@ -64,6 +67,7 @@ class Signs:
     weight: float = (
         1.0  # of the view as a confirmation: less if it overlaps the one before and proves nothing by itself
     )
+    seconds: float = math.inf  # since the frame before
 
 
 @dataclass
@@ -77,10 +81,11 @@ class StateMachine:
     _sure: float = 0.0
     _misfits: int = 0
     _unsure: int = 0
+    _unsure_s: float = 0.0
 
     def reset(self, state: str = SEARCHING) -> None:
         """Begin anew."""
-        self.state, self._sure, self._misfits, self._unsure = state, 0.0, 0, 0
+        self.state, self._sure, self._misfits, self._unsure, self._unsure_s = state, 0.0, 0, 0, 0.0
 
     @property
     def misfits(self) -> int:
@@ -97,7 +102,7 @@ class StateMachine:
         elif signs.support or self.state == TRACKING:
             # Where it was a moment ago, a drone need not prove itself anew.
             self._sure += 1.0 if self.state in (TRACKING, UNSURE) else signs.weight
-        self._unsure = 0 if fitting else self._unsure + 1
+        self._unsure, self._unsure_s = (0, 0.0) if fitting else (self._unsure + 1, self._unsure_s + signs.seconds)
         if signs.off_map > (0.3 if self.state == OFF_MAP else 0.5):
             self.state = OFF_MAP
         elif self.state == OFF_MAP:
@@ -105,7 +110,7 @@ class StateMachine:
         elif self._sure >= self.confirmations:
             self.state = TRACKING
         elif self.state == TRACKING and (not signs.sure or self._misfits >= self.surprises):
-            self.state, self._unsure = UNSURE, 1
-        elif self.state == UNSURE and self._unsure > self.lost_after:
+            self.state, self._unsure, self._unsure_s = UNSURE, 1, signs.seconds
+        elif self.state == UNSURE and self._unsure > self.lost_after and self._unsure_s >= LEAST_LOST_S:
             self.state = LOST
         return self.state

@@ -77,7 +77,10 @@ class Tracker:
         lattice = Lattice.over_grid(grid, view.footprint_m / 2.0, settings.lattice_m or None)
         self.belief = Belief(lattice, off_map=settings.off_map)
         self.instruments = Instruments(view.footprint_m)
-        self._motion = MotionModel(settings.odometry_noise, settings.odometry_lasting_m, settings.max_speed_m_s)
+        # Twice half the diagonal is all of the map.
+        furthest_m = math.hypot(*lattice.shape) * lattice.step_m / 2.0
+        errors = settings.odometry_noise, settings.odometry_lasting_m
+        self._motion = MotionModel(*errors, settings.max_speed_m_s, furthest_m)
         self._states = StateMachine(settings.confirmations, settings.surprises, settings.lost_after)
         self._images = ImageWatch(view.footprint_m)
         self._judge = Judge(grid, settings.network_trust)
@@ -163,7 +166,8 @@ class Tracker:
         sure = sure and radius_of(covariance) <= self._max_radius_m(view)
         self._course.add(mode.mean if mode is not None and sure else None, seconds)
         before = self.state
-        signs = Signs(sure, findings.supports, findings.misfit, self.belief.off_map, self._weight_of(findings.peak))
+        weight = self._weight_of(findings.peak)
+        signs = Signs(sure, findings.supports, findings.misfit, self.belief.off_map, weight, seconds)
         state = self._states.advance(signs)
         self._react(before, findings, mode)
         if mode is not None and sure and findings.peak is not None:
@@ -198,7 +202,7 @@ class Tracker:
             self._course.velocity,
         )
         self.belief.predict(step.displacement, step.kernel)
-        self.belief.leak(self.settings.leak)
+        self.belief.leak(self.settings.leak * min(1.0, seconds))
         self._alone_m += step.length_m
         self._unseen_s += seconds
         self._novelty.add(step if motion is not None else None, seconds)

@@ -33,8 +33,15 @@ class TrackerSettings:
     surprises: int = setting(
         1, "frames in a row that do not fit before positions are withheld and all is searched", low=1, high=100
     )
-    lost_after: int = setting(4, "unsure frames in a row before the track is given up", low=1, high=1000)
-    leak: float = setting(1e-4, "share of the belief that may be anywhere after every frame", low=0.0, high=0.5)
+    lost_after: int = setting(
+        4, "unsure frames in a row, for two seconds at least, before the track is given up", low=1, high=1000
+    )
+    leak: float = setting(
+        1e-4,
+        "share of the belief that may be anywhere after every frame, or every second if frames come faster",
+        low=0.0,
+        high=0.5,
+    )
     off_map: float = setting(0.1, "probability of being off the map when nothing is known", low=0.0, high=1.0)
     network_trust: float = setting(
         0.5, "share of views of which the network is thought to know anything", low=0.0, high=1.0
