@@ -167,6 +167,23 @@ def test_a_lying_gnss_is_named_and_latched_and_never_believed(flight):
     flight.peer.wait_for(lambda: late and not late[-1].data, what="the latched message")
 
 
+def test_trust_in_gnss_lapses_when_there_is_no_track_to_compare_it_with(flight):
+    begin_again(flight)
+    for _ in range(30):
+        flight.step(gnss_offset=np.zeros(2), seconds=0.5)
+        if flight.trust and flight.trust[-1].data:
+            break
+    flight.peer.wait_for(lambda: flight.trust[-1].data, what="trust")
+    for _ in range(150):
+        flight.stamp_ns += 200_000_000
+        flight.fix(flight.stamp_ns, *flight.wgs84(flight.point))
+        flight.peer.spin(0.2)
+        if not flight.trust[-1].data:
+            break
+    assert not flight.trust[-1].data
+    assert flight.status()[2]["GNSS"].startswith("unchecked")
+
+
 def test_a_new_generation_does_not_disturb_the_track(flight):
     flight.until_tracking()
     store_support.commit_generation(flight.store, Localizer.open(flight.store).network)

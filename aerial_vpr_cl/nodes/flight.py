@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 from aerial_vpr_cl.geo.terrain import Near
 from aerial_vpr_cl.knowledge.generations import GenerationStore
@@ -41,6 +43,7 @@ class Flight:
         tracking: TrackerSettings = node.settings[TrackerSettings]
         self.frames = Frames.of(self.settings, folder.datum)
         self.near: Near | None = None  # where the drone was at the last frame, for the terrain under it
+        self.turn = threading.Lock()  # held while a frame is answered, or while what was known is forgotten
         with ExitStack() as parts:
             self.outputs = FlightOutputs(node, self.settings, self.frames)
             parts.callback(self.outputs.close)
@@ -75,11 +78,14 @@ class Flight:
         """Of a compressed image that is decoded."""
         return round(self.settings.max_megapixels * 1e6)
 
-    def forget_position(self) -> None:
-        """What was known of before is carried on no more."""
-        self.near = None
-        if self.between is not None:
-            self.between.forget()
+    @contextmanager
+    def forgetting(self) -> Iterator[None]:
+        """What was known of before is carried on no more, nor by a frame that is being answered: it is waited for."""
+        with self.turn:
+            yield
+            self.near = None
+            if self.between is not None:
+                self.between.forget()
 
     def close(self) -> None:
         """The bag is closed, nothing is published any more."""

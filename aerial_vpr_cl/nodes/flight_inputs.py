@@ -115,8 +115,9 @@ class FlightInputs:
                 return
             logger = self._node.get_logger()
             try:
-                self._flight.answering.initialize(*initial_pose_of(message, self._flight.frames))
-                self._flight.forget_position()
+                pose = initial_pose_of(message, self._flight.frames)
+                with self._flight.forgetting():
+                    self._flight.answering.initialize(*pose)
                 logger.info("the operator says where the drone is; the views decide")
             except AerialVprError as error:
                 logger.error(f"initialpose is not used: {error}")
@@ -135,9 +136,9 @@ class FlightInputs:
         """Time ran backwards: what was heard before belongs to another flight."""
         flight = self._flight
         self._counters.add_time_jump()
-        flight.forget_position()
-        flight.gnss.reset()
-        flight.sensors.clear()
+        with flight.forgetting():
+            flight.gnss.reset()
+            flight.sensors.clear()
         if flight.viewer is not None:
             flight.viewer.forget()
         if flight.recorder.is_recording:

@@ -23,6 +23,9 @@ from aerial_vpr_cl.nodes.node_settings import FlightSettings
 Heading = tuple[float, float]
 """Degrees clockwise from the grid's north, and sigma."""
 
+TRUST_LAPSES_S = 5
+"""How long GNSS is called trusted after the last position that it could be compared with."""
+
 
 class FlightOutputs:
     """Publishers of a managed node, silent while it is not active."""
@@ -40,6 +43,7 @@ class FlightOutputs:
         self._trusted = self._publisher(Bool, "~/gnss_trusted", LATCHED)
         self._geo_pose = self._publisher(self._geo_pose_type, "~/geo_pose") if self._geo_pose_type else None
         self._told_trust: bool | None = None
+        self._unconfirmed_s = 0
 
     def publish(
         self, stamp_ns: int, camera_frame: str, answer: Estimate, estimator: Estimator, heading: Heading
@@ -74,7 +78,13 @@ class FlightOutputs:
         self._state.publish(messages.state_message(self._node.get_fully_qualified_name(), state, reason, values))
 
     def publish_trust(self, trusted: bool | None) -> None:
-        """Whether the GNSS goes together with the track, when that has changed."""
+        """Each second: whether the GNSS goes together with the track, when that has changed.
+
+        Trust that nothing bears out any more, as there is no track, lapses: the topic is latched.
+        """
+        self._unconfirmed_s = 0 if trusted is not None else self._unconfirmed_s + 1
+        if self._unconfirmed_s > TRUST_LAPSES_S and self._told_trust:
+            trusted = False
         if trusted is not None and trusted != self._told_trust:
             self._told_trust = trusted
             self._trusted.publish(Bool(data=trusted))

@@ -54,7 +54,7 @@ class FrameAnswers:
 
     def answer(self, frame: Frame) -> None:
         """Decode, localize, publish."""
-        with self._node.edge("frame"):
+        with self._node.edge("frame"), self._flight.turn:
             flight, outputs, answering = self._flight, self._flight.outputs, self._flight.answering
             camera_frame, estimator = frame.message.header.frame_id, flight.localizer.estimator
             answer = self._answer_of(frame)

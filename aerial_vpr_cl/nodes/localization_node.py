@@ -137,8 +137,8 @@ class LocalizationNode(ManagedNode[Localizer]):
     def _relocalize(self) -> str:
         if self._flight is None or not self.is_active:
             raise StoreError(f"the node is {self.state}; there is no track")
-        self._flight.answering.relocalize()
-        self._flight.forget_position()
+        with self._flight.forgetting():
+            self._flight.answering.relocalize()
         return "the position is forgotten; the whole map is searched"
 
     def each_second(self) -> None:
