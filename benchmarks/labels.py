@@ -4,7 +4,8 @@
 
 FOLDER holds the rasters of config/scenarios/naip_nd.yaml, STORE a network of the map of 2015 (`views.py --store`), of
 which copies learn. Missions of the sequence are flown once, and recorded with each kind of GNSS; what was learnt is
-tested on the held-out missions and on other flights over the dates that were learnt.
+tested on the held-out missions and on other flights over the dates that were learnt. With a network for frames as seen
+all missions are flown once more by a drone that has nothing but a camera and a receiver.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from tracking import flown, ground_of
 from aerial_vpr_cl.errors import MissionError
 from aerial_vpr_cl.evaluation.flight_score import score
 from aerial_vpr_cl.evaluation.store_evaluation import follow
+from aerial_vpr_cl.geo.view_kind import AS_SEEN
 from aerial_vpr_cl.knowledge.generations import GenerationStore
-from aerial_vpr_cl.knowledge.knowledge import load_knowledge
+from aerial_vpr_cl.knowledge.knowledge import Knowledge, load_knowledge
 from aerial_vpr_cl.learning.adapt import adapt
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.learning.labelled_mission import read_labelled
@@ -34,7 +36,8 @@ from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings, S
 from aerial_vpr_cl.mission.mission import Flight, read_flight
 from aerial_vpr_cl.progress import ProgressBar
 from aerial_vpr_cl.simulation.gnss import GnssSettings
-from aerial_vpr_cl.simulation.scenario import MissionSpec, load_scenario
+from aerial_vpr_cl.simulation.scenario import MissionSpec, Scenario, load_scenario
+from aerial_vpr_cl.simulation.sensors import InstrumentSettings
 from aerial_vpr_cl.simulation.sorties import simulate_mission
 from aerial_vpr_cl.simulation.world.ground import World
 
@@ -50,6 +53,7 @@ BELIEVED = {  # by an autopilot, whose odometry follows them
     "dragged off, and odometry with it": GnssSettings(spoofing="drift"),
     "another track, and odometry with it": GnssSettings(spoofing="replayed"),
 }
+ALONE = InstrumentSettings(imu=False, height=False, odometry=False, camera_info=False)
 LEARNT = ("2012-VIS", "2017-VIS", "2014-IR", "2019-IR")
 OTHER_SEED = 100
 TEST_FRAMES = 40
@@ -65,9 +69,8 @@ class Labelled:
     largest_m: float
 
 
-def label(bags: Sequence[Path], store: Path, labels: str = "auto") -> Labelled:
+def label(bags: Sequence[Path], known: Knowledge, labels: str = "auto") -> Labelled:
     """Label bags as the learner does, and compare with the truth."""
-    known = load_knowledge(GenerationStore(store), torch.device("cpu"))
     grid, sources, errors, frames = known.map.grid, Counter[str](), [0.0], 0
     for bag in bags:
         flight = read_flight(bag, grid)
@@ -109,8 +112,21 @@ def tests_of(folder: Path, missions: Sequence[MissionSpec]) -> dict[str, list[Fl
     }
 
 
+def camera_alone(world: Scenario, specs: Sequence[MissionSpec], known: Knowledge, scratch: Path) -> Iterator[str]:
+    """Flights of a camera and a receiver: how many are learnt as GNSS says, and how many of these from a false one."""
+    yield "| GNSS, and a camera alone | flights | refused | learnt | learnt with labels off by more than half a cell |"
+    yield "|---|--:|--:|--:|--:|"
+    for k, (kind, gnss) in enumerate(KINDS.items()):
+        learnt: list[Labelled] = []
+        for spec in specs:
+            bag = _fly(world.world_of(spec), replace(spec, gnss=gnss, sensors=ALONE), scratch / f"alone{k}")
+            learnt += [found] if (found := label([bag], known)).sources else []
+        wrong = sum(found.far > 0 for found in learnt)
+        yield f"| {kind} | {len(specs)} | {len(specs) - len(learnt)} | {len(learnt)} | {wrong} |"
+
+
 def lines(folder: Path, base: Path, frames: int, scratch: Path) -> Iterator[str]:
-    """The two tables, line by line."""
+    """The tables, line by line."""
     scenario = load_scenario(SCENARIO, raster=folder)
     world = ground_of(folder).scenario
     specs = [replace(spec, frames=frames) for spec in scenario.missions if spec.name in LEARNT]
@@ -121,8 +137,9 @@ def lines(folder: Path, base: Path, frames: int, scratch: Path) -> Iterator[str]
         bags[kind] = [_fly(world.world_of(spec), spec, scratch / str(k)) for spec in flown_with]
     yield "| GNSS | frames | labels from GNSS / track | off by more than half a cell | largest error | GNSS off so |"
     yield "|---|--:|--:|--:|--:|--:|"
+    known = load_knowledge(GenerationStore(base), torch.device("cpu"))
     for kind, paths in bags.items():
-        found, believed = label(paths, base), label(paths, base, labels="gnss")
+        found, believed = label(paths, known), label(paths, known, labels="gnss")
         told = " / ".join(str(found.sources.get(source, 0)) for source in ("gnss", "track"))
         yield f"| {kind} | {found.frames} | {told} | {found.far} | {found.largest_m:.0f} m | {believed.far} |"
     tests = tests_of(folder, scenario.missions)
@@ -133,6 +150,9 @@ def lines(folder: Path, base: Path, frames: int, scratch: Path) -> Iterator[str]
     for k, kind in enumerate(list(KINDS)[:2]):
         learn(bags[kind], base, scratch / f"store{k}")
         yield _row(kind, recalls(scratch / f"store{k}", tests))
+    if known.map.settings.view == AS_SEEN:
+        yield ""
+        yield from camera_alone(world, [replace(spec, frames=frames) for spec in scenario.missions], known, scratch)
 
 
 def _fly(world: World, spec: MissionSpec, folder: Path) -> Path:
@@ -147,7 +167,7 @@ def _row(name: str, shares: dict[str, float]) -> str:
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--store", type=Path, required=True, help="trained on the map of 2015")
