@@ -99,7 +99,7 @@ def test_a_drone_that_turns_on_the_spot_while_it_flies_on_does_not_jump():
 
 
 def test_a_false_odometry_with_unsteady_stamps_is_noticed():
-    rng, watch, check, hertz = np.random.default_rng(1), OdometryWatch(), OdometryCheck(0.05), 30
+    rng, watch, check, hertz = np.random.default_rng(1), OdometryWatch(), OdometryCheck(0.05, 100.0), 30
     late_m = rng.normal(0.0, 15.0 * 0.002, 20 * hertz)
     for k, (before, after) in enumerate(pairwise(late_m)):
         way = np.array([15.0 / hertz + after - before, 8.0 / hertz])
@@ -111,5 +111,5 @@ def test_a_false_odometry_with_unsteady_stamps_is_noticed():
 
 def test_a_drone_that_was_blind_for_a_day_may_be_anywhere_on_the_map_and_costs_no_more():
     model = MotionModel(furthest_m=2000.0)
-    step = model.step(None, 0.0, 180.0, 5.0, 0.0, 86_400.0, 10.0, np.zeros(2))
+    step = model.step(None, 0.05, 0.0, 180.0, 5.0, 0.0, 86_400.0, 10.0, np.zeros(2))
     assert step.kernel.shape == (401, 401) and step.kernel.sum() == pytest.approx(1.0)

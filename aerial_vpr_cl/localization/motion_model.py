@@ -101,7 +101,6 @@ def _turned(forward_left: NDArray[np.float64], turn_deg: float) -> NDArray[np.fl
 class MotionModel:
     """Errors of odometry are proportional to the way and last for a while, so that they add up."""
 
-    noise: float = 0.05  # σ as a share of the way
     lasting_m: float = 100.0  # how far an error of the odometry keeps its sign
     fastest_m_s: float = 25.0  # without odometry
     furthest_m: float = math.inf  # a drone may be anywhere on the map, and no further
@@ -109,6 +108,7 @@ class MotionModel:
     def step(
         self,
         motion: Motion | None,
+        noise: float,
         heading_deg: float,
         heading_sigma_deg: float,
         seconds: float,
@@ -117,7 +117,7 @@ class MotionModel:
         step_m: float,
         velocity: NDArray[np.float64],
     ) -> Step:
-        """The step between two frames.
+        """The step between two frames. `noise` is the odometry's error (σ) as a share of the way.
 
         `alone_m` is how far the drone went by odometry alone before it, `unseen_s` how long nothing was seen;
         `velocity` (2,) in m/s east and north is what the track shows, for drones without odometry: else the belief
@@ -130,7 +130,7 @@ class MotionModel:
         length_m = float(np.hypot(*motion.forward_left_m))
         # The error of a way of length D is a share of D: each further step adds (D + d)² − D².
         growth = 2.0 * max(alone_m, self.lasting_m) * length_m + length_m**2
-        along = self.noise**2 * growth + STANDING_M**2 * seconds
+        along = noise**2 * growth + STANDING_M**2 * seconds
         if heading_sigma_deg > LOST_HEADING_DEG:
             return Step(np.zeros(2), ring_kernel(length_m, math.sqrt(along), step_m), length_m, False)
         displacement = east_north(motion.forward_left_m, heading_deg)
@@ -139,8 +139,8 @@ class MotionModel:
         direction = displacement / length_m if length_m else np.array([1.0, 0.0])
         normal = np.array([-direction[1], direction[0]])
         covariance = along * np.outer(direction, direction) + across * np.outer(normal, normal)
-        noise, spread_m2 = math.sqrt(self.noise**2 + askew / 2.0), (along + across) / 2.0
-        return Step(displacement, gaussian_kernel(covariance, step_m), length_m, True, noise, spread_m2)
+        both, spread_m2 = math.sqrt(noise**2 + askew / 2.0), (along + across) / 2.0
+        return Step(displacement, gaussian_kernel(covariance, step_m), length_m, True, both, spread_m2)
 
 
 def east_north(forward_left_m: NDArray[np.float64], heading_deg: float) -> NDArray[np.float64]:

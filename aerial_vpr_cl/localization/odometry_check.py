@@ -1,8 +1,9 @@
-"""Whether odometry goes the way that the views go.
+"""Whether odometry goes the way that the views go, and how much it errs.
 
 The odometry of an autopilot follows its receiver. While that is spoofed each step is a little false, a belief that is
 moved by it trails behind what the views say, and would be sure of it: no single view is far enough off to speak against
-it. Between two views that prove their places the way is known, whatever was believed meanwhile.
+it. Between two views that prove their places the way is known, whatever was believed meanwhile. One that
+only errs by more than was told is believed by as much less.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +28,8 @@ AGAINST = 2
 """Views in a row that must say so, each compared with as many others: any single view may be wrong."""
 SPACING_M, REMEMBERED = 15.0, 24
 """Way between proven views that are remembered, and how many: enough for RECOVERY_M at any rate of frames."""
+FEWEST = 4
+"""Proven views that tell how much odometry errs."""
 RECOVERY_M, RECOVERY_VIEWS, AGREEMENT = 300.0, 5, 2.0
 """So far, over so many proven views and within so many sigmas an odometry must go with them to be believed again."""
 
@@ -44,13 +48,15 @@ class Proven:
 class OdometryCheck:
     """Compares the way by odometry with that between proven views."""
 
-    def __init__(self, noise: float) -> None:
-        self._noise = noise
+    def __init__(self, noise: float, lasting_m: float) -> None:
+        """Errors (σ) are this share of the way, and keep their sign for so long."""
+        self._told, self._lasting_m = noise, lasting_m
         self.reset()
 
     def reset(self) -> None:
         """Begin a new flight, and believe."""
         self.contradicted = False
+        self.noise = self._told  # error (σ) as a share of the way: as told, or as the views show it if that is more
         self.forget()
 
     def forget(self) -> None:
@@ -91,6 +97,8 @@ class OdometryCheck:
                 self.contradicted = False
         if not self._views or self._is_further(self._views[-1], now):
             self._views.append(now)
+            if len(self._views) >= FEWEST:
+                self.noise = max(self._told, noise_shown(self._views, self._lasting_m))
 
     def _is_further(self, before: Proven, now: Proven) -> bool:
         """Whether the drone went on since, by odometry or, if that stands still, by what the views say for sure."""
@@ -100,7 +108,29 @@ class OdometryCheck:
 
     def _differ(self, before: Proven, now: Proven, sigmas: float) -> bool:
         """Whether odometry came further from where the views say than so many times what both may err."""
-        way_m = math.hypot(self._noise * (now.length_m - before.length_m), now.askew_m - before.askew_m)
+        way_m = math.hypot(self._told * (now.length_m - before.length_m), now.askew_m - before.askew_m)
         sigma_m = math.hypot(way_m, before.sigma_m, now.sigma_m)
         apart = (now.place - before.place) - (now.way - before.way)
         return float(np.hypot(*apart)) > sigmas * sigma_m
+
+
+def noise_shown(views: Sequence[Proven], lasting_m: float) -> float:
+    """Error (σ) of odometry, as a share of the way, that the ways between all these views show; 0 if they show none.
+
+    What the ways differ by is summed up, and what unsure views and headings explain is taken off: long ways, which tell
+    most, count most.
+    """
+    first, second = np.triu_indices(len(views), 1)
+
+    def between(values: list[float]) -> NDArray[np.float64]:
+        return np.asarray(values)[second] - np.asarray(values)[first]
+
+    apart = np.stack([view.place - view.way for view in views])
+    differ_m2 = ((apart[second] - apart[first]) ** 2).sum(axis=1) / 2.0  # per axis
+    sigmas_m2 = np.array([view.sigma_m**2 for view in views])
+    askew_m2 = between([view.askew_m for view in views]) ** 2 / 2.0
+    unexplained_m2 = differ_m2 - sigmas_m2[first] - sigmas_m2[second] - askew_m2
+    length_m = between([view.length_m for view in views])
+    # Variance over a way of an error that is lost after so far, for a share of one.
+    grown_m2 = 2.0 * lasting_m * (length_m - lasting_m * (1.0 - np.exp(-length_m / max(lasting_m, 1e-3))))
+    return math.sqrt(max(0.0, float(unexplained_m2.sum())) / max(float(grown_m2.sum()), 1.0))

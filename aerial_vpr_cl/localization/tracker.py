@@ -79,13 +79,12 @@ class Tracker:
         self.instruments = Instruments(view.footprint_m)
         # Twice half the diagonal is all of the map.
         furthest_m = math.hypot(*lattice.shape) * lattice.step_m / 2.0
-        errors = settings.odometry_noise, settings.odometry_lasting_m
-        self._motion = MotionModel(*errors, settings.max_speed_m_s, furthest_m)
+        self._motion = MotionModel(settings.odometry_lasting_m, settings.max_speed_m_s, furthest_m)
         self._states = StateMachine(settings.confirmations, settings.surprises, settings.lost_after)
         self._images = ImageWatch(view.footprint_m)
         self._judge = Judge(grid, settings.network_trust)
         self._course, self._odometry = Course(), OdometryWatch()
-        self._ways = OdometryCheck(settings.odometry_noise)
+        self._ways = OdometryCheck(settings.odometry_noise, settings.odometry_lasting_m)
         self._novelty = Novelty(settings.attitude_lasting_s)
         self._blind = BlindStretch()
         self._lasting = LastingErrors(settings.attitude_lasting_s, settings.odometry_lasting_m)
@@ -193,6 +192,7 @@ class Tracker:
         heading = self.instruments.heading
         step = self._motion.step(
             motion,
+            self._ways.noise,
             heading.value,
             known.heading_sigma_deg,
             seconds,
