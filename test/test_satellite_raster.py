@@ -132,6 +132,20 @@ def test_a_patch_past_the_edge_is_black_there_and_says_so(tmp_path):
     assert valid == 0.0
 
 
+@pytest.mark.parametrize("heading", [0.0, 27.0])
+def test_the_colour_of_no_data_makes_no_edges(tmp_path, heading):
+    """Beside a hole, and beside the map's border, ground keeps its own colour however it is resampled."""
+    image = np.full((100, 100, 3), (90, 140, 200), np.uint8)
+    image[30:50, 40:60] = 0
+    satellite = SatelliteMap.open(write_raster(tmp_path / "a.tif", image, nodata=0))
+    found, valid = patch(satellite, 30.3, -40.7, heading, footprint=80.0, size=64)
+    assert 0.5 < valid < 0.9
+    partly = found[(found > 0).any(axis=-1)]
+    assert np.abs(partly.astype(int) - (90, 140, 200)).max() <= 3
+    area = satellite.read_area(WEST - 5.4, NORTH + 4.8, 1.3, (90, 90))
+    assert np.abs(area[area[..., 3] >= 8][:, :3].astype(int) - (90, 140, 200)).max() <= 8
+
+
 FOUR_BANDS = (ColorInterp.red, ColorInterp.green, ColorInterp.blue, ColorInterp.undefined)
 
 

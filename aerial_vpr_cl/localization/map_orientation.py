@@ -29,6 +29,9 @@ GAIN = 100.0
 
 UNKNOWN = np.int8(-128)
 
+MOSTLY = 128
+"""Valid share of a pixel, of 255, from which on the map knows it: single pixels without data are no holes."""
+
 COVARIANCE_LAGS = 48
 """Pixels up to which the channel's covariance is measured; what is farther apart counts as unrelated."""
 
@@ -163,7 +166,7 @@ def _raster_tiles(satellite: SatelliteMap, step_m: float, west: float, north: fl
         corner_west = west + (column * TILE_PX - margin) * step_m
         corner_north = north - (row * TILE_PX - margin) * step_m
         rgba = satellite.read_area(corner_west, corner_north, step_m, (side, side))
-        valid = rgba[..., 3] == 255
+        valid = rgba[..., 3] >= MOSTLY
         channel, known = orientation(smooth(rgba[..., :3], valid, BLUR_PX), valid, step_m)
         return encode(channel[inner, inner], known[inner, inner])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -165,15 +166,25 @@ def _warp(
     to_level: NDArray[np.float64],
     size: tuple[int, int],
 ) -> NDArray[np.uint8]:
-    patch = cv2.warpAffine(
-        level.window(rows, columns),
-        to_level,
-        size,
-        flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
-        borderMode=cv2.BORDER_CONSTANT,
-        borderValue=(0, 0, 0, 0),
-    )
-    return np.asarray(patch, np.uint8)
+    def warped(pixels: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[Any]:
+        return cv2.warpAffine(
+            pixels,
+            to_level,
+            size,
+            flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
+            borderMode=cv2.BORDER_CONSTANT,
+            borderValue=(0, 0, 0, 0),
+        )
+
+    window = level.window(rows, columns)
+    patch = np.asarray(warped(window), np.uint8)
+    share = patch[..., 3:]
+    if share.min() < 255:  # the colour of no data counts nothing, or it would make edges
+        weighted = window.astype(np.float32)
+        weighted[..., :3] *= weighted[..., 3:] / 255.0
+        colours = np.asarray(warped(weighted), np.float32)
+        patch[..., :3] = np.rint(colours[..., :3] * 255.0 / np.maximum(colours[..., 3:], 1.0)).clip(0, 255)
+    return patch
 
 
 def _range_within(low: float, high: float, size: int) -> tuple[int, int] | None:
