@@ -36,8 +36,8 @@ MOST_SIGMA = 2.0
 LEAST_BEYOND = 20
 """Scores in the tail below which its rate cannot be measured."""
 
-LEAST_HOPELESS = 0.05
-"""Share of hopeless views that no fit goes below: simulated change is not all that happens to ground."""
+LEAST_HOPELESS, MOST_HOPELESS = 0.05, 0.99
+"""Share of hopeless views that no fit goes below: simulated change is not all that happens to ground; nor above."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +89,16 @@ def fit(right: NDArray[np.float64], z_max: NDArray[np.float64], wrong: NDArray[n
     beyond = wrong[wrong > MEASURED] - MEASURED
     rate = 1.0 / float(beyond.mean()) if len(beyond) >= LEAST_BEYOND else TAIL_START / sigma**2
     hopeful = right > HOPELESS_Z
-    rho = np.quantile(right[hopeful] / z_max[hopeful], (np.arange(RHO_VALUES) + 0.5) / RHO_VALUES)
+    rho = MatchLikelihood.rho  # of ground too bare to show what looks leave of it
+    if hopeful.sum() >= RHO_VALUES:
+        shares = np.quantile(right[hopeful] / z_max[hopeful], (np.arange(RHO_VALUES) + 0.5) / RHO_VALUES)
+        rho = tuple(shares.tolist())
+    hopeless = 1.0 - float(hopeful.mean()) if len(right) else MOST_HOPELESS
     return MatchLikelihood(
         null_sigma=sigma,
         tail_rate=float(np.clip(rate, 1.0, TAIL_START / sigma**2)),
-        rho=tuple(rho.tolist()),
-        hopeless=float(max(LEAST_HOPELESS, 1.0 - hopeful.mean())),
+        rho=rho,
+        hopeless=min(MOST_HOPELESS, max(LEAST_HOPELESS, hopeless)),
     )
 
 
