@@ -5,7 +5,8 @@
 
 What belongs to a method has names of its own and is compared by the first command; what belongs to every method's
 learning is set here. Missions and base model are those of WORK. Records lie in WORK/ways and are kept, so that ways may
-be learnt one by one (--only) and side by side; the table has those that are there.
+be learnt one by one (--only), in other orders (--orders) and side by side; the table has those that are there, and the
+means over the orders that they have in common.
 """
 
 from __future__ import annotations
@@ -99,9 +100,10 @@ def draw_back(network: Network, after: Network, before: Network, share: float) -
             now.copy_(new.lerp(old, share))
 
 
-def work_of(name: str, way: Way, folder: Path, work: Path) -> WorkFolder:
+def work_of(name: str, way: Way, folder: Path, work: Path, orders: Sequence[str]) -> WorkFolder:
     """A work folder beside the others, over the same missions and base model."""
-    benchmark = load_benchmark(CONFIG, raster_dir=folder).narrowed(["main"], methods=[METHOD], seeds=[0])
+    config = load_benchmark(CONFIG, raster_dir=folder)
+    benchmark = config.narrowed(["main"], methods=[METHOD], orders=list(orders), seeds=[0])
     settings = replace(benchmark.settings, store=work / "store", learn=replace(benchmark.settings.learn, **way.learn))
     path = work / "ways" / name.replace(" ", "_").replace("/", "-")
     path.mkdir(parents=True, exist_ok=True)
@@ -112,7 +114,7 @@ def work_of(name: str, way: Way, folder: Path, work: Path) -> WorkFolder:
 
 
 def make(way: Way, own: WorkFolder) -> None:
-    """Its run, unless there is a record of it."""
+    """Its runs, unless there is a record of them."""
     gate: AbstractContextManager[Any] = nullcontext()
     if way.gate_chooses:
         gate = patch.object(mission_step, "learn", learn_and_let_the_gate_choose)
@@ -122,16 +124,30 @@ def make(way: Way, own: WorkFolder) -> None:
 
 
 def table(works: dict[str, Path]) -> Iterator[str]:
-    """Markdown, a way a row, of those whose record is there."""
-    yield "| way | " + " | ".join(name.upper() for name in FIGURES) + " | minutes a mission |"
-    yield "|---|" + "--:|" * (len(FIGURES) + 1)
-    for name, results in works.items():
-        path = results / f"{METHOD}-forward-B50-s0.json"
-        if not path.exists():
-            continue
-        record = json.loads(path.read_text())
-        figures = " | ".join(f"{100 * record['summary'][figure]:.1f}" for figure in FIGURES)
-        yield f"| {name} | {figures} | {np.mean(record['timing']['learn_s']) / 60:.1f} |"
+    """Markdown, a way a row, of those that have records; each is set beside what `turned` does in the same orders."""
+    yield "| way | orders | " + " | ".join(name.upper() for name in FIGURES) + " | minutes a mission |"
+    yield "|---|--:|" + "--:|" * (len(FIGURES) + 1)
+    found = {name: records_of(results) for name, results in works.items()}
+    sets = {frozenset(records) for records in found.values() if records}
+    for orders in sorted(sets, key=lambda orders: (len(orders), sorted(orders))):
+        for name, records in found.items():
+            if orders <= set(records):
+                yield row(name, [records[order] for order in sorted(orders)])
+
+
+def records_of(results: Path) -> dict[str, dict[str, Any]]:
+    """Records of METHOD by order."""
+    ending = "-B50-s0.json"
+    paths = results.glob(f"{METHOD}-*{ending}")
+    return {path.name[len(METHOD) + 1 : -len(ending)]: json.loads(path.read_text()) for path in paths}
+
+
+def row(name: str, records: Sequence[dict[str, Any]]) -> str:
+    """Means over records."""
+    values = [100 * np.mean([record["summary"][figure] for record in records]) for figure in FIGURES]
+    minutes = np.mean([np.mean(record["timing"]["learn_s"]) for record in records]) / 60
+    figures = " | ".join(f"{value:.1f}" for value in values)
+    return f"| {name} | {len(records)} | {figures} | {minutes:.1f} |"
 
 
 def main() -> None:
@@ -139,9 +155,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="rasters of config/scenarios/naip_nd.yaml")
     parser.add_argument("work", type=Path, help="work folder of naip_nd_imprinted.yaml, with its base model")
+    parser.add_argument("--orders", nargs="+", default=["forward"], help="mission orders (default: forward)")
     parser.add_argument("--only", nargs="*", metavar="WORDS", help="ways whose name holds one of these; none: no run")
     args = parser.parse_args()
-    works = {name: work_of(name, way, args.folder, args.work) for name, way in WAYS.items()}
+    works = {name: work_of(name, way, args.folder, args.work, args.orders) for name, way in WAYS.items()}
     for name, way in WAYS.items():
         if args.only is None or any(words in name for words in args.only):
             make(way, works[name])
