@@ -122,6 +122,16 @@ def _deceived(kind: str) -> Callable[[MissionSpec], MissionSpec]:
     return lambda spec: replace(lie(spec), sensors=replace(spec.sensors, odometry_follows_gnss=True))
 
 
+def _creeping(spec: MissionSpec) -> MissionSpec:
+    """A drone that all but hovers: a frame every second and every metre."""
+    return replace(spec, track=replace(spec.track, speed_m_s=1.0, spacing_m=1.0))
+
+
+def _low(spec: MissionSpec) -> MissionSpec:
+    """The camera sees half of what views usually show, across."""
+    return replace(spec, track=replace(spec.track, altitude_m=spec.track.altitude_m / 2.0))
+
+
 CASES: dict[str, Case] = {
     "all": Case("all senses"),
     "no_heading": Case("no heading", _each(_without_heading)),
@@ -146,6 +156,9 @@ CASES: dict[str, Case] = {
     "odometry_replays": Case("odometry follows a receiver that hears another track", plan=_deceived("replayed")),
     "odometry_stands": Case("odometry stands still from a quarter on", _standing_odometry),
     "blank": Case("no odometry, and blank images from halfway on", _blank_without_odometry),
+    "creeping": Case("creeps at 1 m/s", plan=_creeping),
+    "creeping_no_odometry": Case("creeps at 1 m/s, no odometry", _each(_without_odometry), plan=_creeping),
+    "low": Case("flown at half the height", plan=_low),
     "kidnapped": Case("kidnapped in mid-flight", _kidnapped, same_route=False),
     "frozen": Case("camera frozen from halfway on", _frozen),
     "off_map": Case("off the map (mirrored ground)", _each(_mirrored)),

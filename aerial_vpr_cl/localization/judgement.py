@@ -35,9 +35,10 @@ class Findings:
         if self.peak is None or self.peak.perspective is None:
             return PlaceError(view.offset_sigma_m)
         left_m2 = float(np.trace(self.peak.perspective.covariance)) / 2.0
-        # Of two readings of a tilt, the stated one has a weight of left ÷ stated; so much of its slow error stays.
+        # Of two readings of a tilt, the stated one has a weight of left ÷ stated; so much of its slow error stays. What
+        # the other one errs by is of the ground it was read off.
         share = min(1.0, left_m2 / view.offset_sigma_m**2)
-        return PlaceError(math.sqrt(float(np.trace(self.peak.covariance)) / 2.0), SLOW_SHARE * share)
+        return PlaceError(math.sqrt(float(np.trace(self.peak.covariance)) / 2.0), SLOW_SHARE * share, 1.0 - share)
 
     @property
     def supports(self) -> bool | None:

@@ -22,6 +22,7 @@ from aerial_vpr_cl.localization.estimate import (
     Estimate,
     Rejection,
 )
+from aerial_vpr_cl.localization.evidence import Weighing
 from aerial_vpr_cl.localization.image_faults import ImageWatch, is_blank
 from aerial_vpr_cl.localization.instruments import ANY_HEADING_DEG, Instruments
 from aerial_vpr_cl.localization.judgement import Findings, Judge, agree
@@ -30,7 +31,7 @@ from aerial_vpr_cl.localization.lattice import Lattice
 from aerial_vpr_cl.localization.map_views import BLIND_SCALE, is_blind, views_for
 from aerial_vpr_cl.localization.modes import Mode, modes
 from aerial_vpr_cl.localization.motion_model import Course, MotionModel, OdometryWatch, Step
-from aerial_vpr_cl.localization.novelty import Novelty
+from aerial_vpr_cl.localization.novelty import SUPPOSED_SPEED_M_S, Novelty
 from aerial_vpr_cl.localization.odometry_check import OdometryCheck
 from aerial_vpr_cl.localization.proposal import Image, Propose, Register
 from aerial_vpr_cl.localization.publication import estimate_of, radius_of, stated_covariance
@@ -53,6 +54,8 @@ CONVINCING = 0.8
 """Proof of a single registration that makes it a confirmation of its own."""
 LEADING = 0.5
 """Share of the belief from which on a place is more than a guess."""
+SAME_GROUND = 0.025
+"""Share of a footprint over which the ground misleads a tilt alike: so regions hold at 1 m a frame and at 30."""
 REFUTING = 0.95
 """Proof of a registration with another heading that refutes the compass."""
 
@@ -87,7 +90,8 @@ class Tracker:
         self._ways = OdometryCheck(settings.odometry_noise, settings.odometry_lasting_m)
         self._novelty = Novelty(settings.attitude_lasting_s)
         self._blind = BlindStretch()
-        self._lasting = LastingErrors(settings.attitude_lasting_s, settings.odometry_lasting_m)
+        ground_m = SAME_GROUND * view.footprint_m
+        self._lasting = LastingErrors(settings.attitude_lasting_s, settings.odometry_lasting_m, ground_m)
         self._least_m = math.hypot(lattice.step_m / math.sqrt(12.0), settings.map_accuracy_m)
         map_km2 = lattice.n_cells * lattice.step_m**2 / 1e6
         self._plan = SearchPlan(grid, map_km2, settings.search_km2, settings.top_cells)
@@ -115,7 +119,7 @@ class Tracker:
     def relocalize(self) -> None:
         """Forget the position and search for it; what was learnt of the instruments stays."""
         self._laid = False  # whether a view was laid on the map where the track is
-        self._news = 1.0  # share of new ground in the last view
+        self._weighing, self._news = Weighing(), 1.0  # of the last view, and its share of new ground
         self.belief.forget()
         self._states.reset()
         self._judge.reset()
@@ -155,6 +159,7 @@ class Tracker:
             known = replace(known, heading_sigma_deg=ANY_HEADING_DEG)
         fault = self._fault(image, step)
         view = Rejection(fault) if fault else make_view(image, known, views_for(known, self.view_settings))
+        self._leak(view, 0.0 if first else seconds)
         findings = self._look(image, view, known) if isinstance(view, View) else Findings()
         mode = next(iter(modes(self.belief)), None)
         swaying = PlaceError(0.0)
@@ -202,7 +207,6 @@ class Tracker:
             self._course.velocity,
         )
         self.belief.predict(step.displacement, step.kernel)
-        self.belief.leak(self.settings.leak * min(1.0, seconds))
         self._alone_m += step.length_m
         self._unseen_s += seconds
         self._novelty.add(step if motion is not None else None, seconds)
@@ -211,6 +215,15 @@ class Tracker:
         else:
             self._lasting.reset()
         return step
+
+    def _leak(self, view: View | Rejection, seconds: float) -> None:
+        """Nothing is ever impossible, but a drone that sees the ground of before was not carried away."""
+        passed_s = min(1.0, seconds)
+        if isinstance(view, View):
+            self._weighing = self._novelty.weighing(view)
+            if self._novelty.new_m is not None:
+                passed_s = min(passed_s, self._novelty.new_m / SUPPOSED_SPEED_M_S)
+        self.belief.leak(self.settings.leak * passed_s)
 
     def _fault(self, image: Image, step: Step | None) -> str:
         """Why an image tells nothing, or an empty text."""
@@ -221,7 +234,7 @@ class Tracker:
 
     def _look(self, image: Image, view: View, known: Situation) -> Findings:
         """Ask network and map, and update the belief with what of it is new."""
-        weighing = self._novelty.weighing(view.footprint_m)
+        weighing = self._weighing
         self._news = weighing.place
         if self._images.repeated and not self._novelty.complete:
             return Findings()
