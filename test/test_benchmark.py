@@ -130,6 +130,15 @@ def test_results_of_another_recipe_are_not_mixed_in(ready, monkeypatch):
         ready.prepare()
 
 
+def test_records_that_were_laid_into_a_folder_are_not_taken_for_those_of_other_settings(finished, tmp_path):
+    other = load_benchmark(write_config(tmp_path, CONFIG.replace("cycles: 1", "cycles: 3"))).narrowed(["main"])
+    work = WorkFolder(tmp_path / "out", other)
+    shutil.copytree(finished.results, work.results)
+    for look in (waiting, run_all):
+        with pytest.raises(SettingsError, match="4 records are of other settings"):
+            look(work)
+
+
 def test_a_worker_says_why_it_cannot_make_a_run(ready, tmp_path):
     work = copy_of(ready, tmp_path)
     shutil.rmtree(work.path / "store" / "map")

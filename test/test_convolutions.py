@@ -18,7 +18,7 @@ def made_quick(conv):
     return model[0]
 
 
-@pytest.mark.parametrize("kernel", [(3, 3), (5, 5), (3, 5)])
+@pytest.mark.parametrize("kernel", [(5, 5), (7, 7), (5, 7)])
 @pytest.mark.parametrize("size", [(4, 4), (3, 7), (1, 1)])
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
 def test_outputs_and_gradients_are_those_of_pytorch(kernel, size, layout):
@@ -43,12 +43,13 @@ def test_outputs_and_gradients_are_those_of_pytorch(kernel, size, layout):
 @pytest.mark.parametrize(
     "conv",
     [
-        a_convolution(3, padding=1, stride=2),
-        a_convolution(3),
-        a_convolution(4, padding="same"),
-        a_convolution(3, padding=2, dilation=2),
-        nn.Conv2d(6, 6, 3, padding=1, bias=False),
-        nn.Conv2d(6, 6, 3, padding=1, groups=6),
+        a_convolution(3, padding=1),  # quick as it is
+        a_convolution(5, padding=2, stride=2),
+        a_convolution(5),
+        a_convolution(6, padding="same"),
+        a_convolution(5, padding=4, dilation=2),
+        nn.Conv2d(6, 6, 5, padding=2, bias=False),
+        nn.Conv2d(6, 6, 5, padding=2, groups=6),
     ],
 )
 def test_other_convolutions_stay_as_they_are(conv):
@@ -57,7 +58,6 @@ def test_other_convolutions_stay_as_they_are(conv):
 
 
 def test_large_maps_take_the_usual_way():
-    conv = a_convolution(3, padding=1)
-    conv = made_quick(conv)
+    conv = made_quick(a_convolution(5, padding=2))
     outputs = conv(torch.randn(1, 6, 9, 9, dtype=torch.double, requires_grad=True))
     assert "Convolution" in type(outputs.grad_fn).__name__

@@ -16,7 +16,7 @@ from typing import Any
 from aerial_vpr_cl.benchmark.costs import PeakMemory, adaptation_costs, query_costs
 from aerial_vpr_cl.benchmark.orders import order
 from aerial_vpr_cl.benchmark.protocol import Course, fly_course
-from aerial_vpr_cl.benchmark.records import record_of, write_record
+from aerial_vpr_cl.benchmark.records import Records, read_records, record_of, write_record
 from aerial_vpr_cl.benchmark.settings import Run
 from aerial_vpr_cl.benchmark.side_by_side import compare
 from aerial_vpr_cl.benchmark.work_folder import WorkFolder
@@ -31,9 +31,23 @@ _opened: dict[str, tuple[Course, TrunkOutputs]] = {}
 """What this process has loaded, by work folder: a worker makes many runs."""
 
 
+def finished(work: WorkFolder) -> Records:
+    """Records of the benchmark's runs. Those of other settings are not taken for them."""
+    runs, digest = set(work.benchmark.runs()), work.benchmark.settings.digest()
+    records = {run: record for run, record in read_records(work.results).items() if run in runs}
+    others = sorted(run.name for run, record in records.items() if record["digest"] != digest)
+    if others:
+        raise SettingsError(
+            f"{work.results}: {len(others)} records are of other settings (missions, map, base or learn) than the "
+            f"benchmark file, {others[0]}.json for one; use another folder, or the file that they were made with"
+        )
+    return records
+
+
 def waiting(work: WorkFolder) -> list[Run]:
     """Runs without a record, in the order in which they will be made."""
-    return [run for run in work.benchmark.runs() if not (work.results / f"{run.name}.json").exists()]
+    done = finished(work)
+    return [run for run in work.benchmark.runs() if run not in done]
 
 
 def run_all(work: WorkFolder, *, workers: int = 1, ray: bool = False, progress: Progress = silent) -> None:

@@ -7,9 +7,8 @@ import os
 from pathlib import Path
 
 from aerial_vpr_cl.benchmark.pictures import draw_pictures
-from aerial_vpr_cl.benchmark.records import read_records
 from aerial_vpr_cl.benchmark.report import write_report
-from aerial_vpr_cl.benchmark.runner import run_all, waiting
+from aerial_vpr_cl.benchmark.runner import finished, run_all, waiting
 from aerial_vpr_cl.benchmark.settings import load_benchmark
 from aerial_vpr_cl.benchmark.sues200_folder import Sues200Folder
 from aerial_vpr_cl.benchmark.work_folder import WorkFolder
@@ -65,7 +64,7 @@ def run(args: argparse.Namespace) -> None:
             run_all(work, workers=workers, ray=args.ray, progress=bar)
         finally:
             bar.close()
-    records = {one: record for one, record in read_records(work.results).items() if one in set(benchmark.runs())}
+    records = finished(work)
     report = work.path / "report"
     print(write_report(benchmark, records, report))
     draw_pictures(work, records, report)

@@ -119,7 +119,8 @@ class TrunkOutputs:
         for row, digest in enumerate(digests):
             if digest in fresh:
                 rows[row] = fresh[digest]
-        return torch.from_numpy(rows).to(self._network.device, torch.float32)
+        outputs = torch.from_numpy(rows).to(self._network.device, torch.float32)
+        return outputs.contiguous(memory_format=torch.channels_last) if outputs.ndim == 4 else outputs  # as the tail is
 
     def tally(self) -> Tally:
         """What was asked since the last tally."""

@@ -116,8 +116,8 @@ def _cut_efficientnet(model: Any, living: int) -> tuple[nn.Module, nn.Module]:
     model.blocks, model.conv_head, model.bn2 = model.blocks[:-living], nn.Identity(), nn.Identity()
     fold_batch_norms(model)
     learn_quickly_on_small_maps(tail)
-    # Channels last: depthwise convolutions take half the time on a CPU.
-    return model.to(memory_format=torch.channels_last), tail
+    # Channels last: depthwise convolutions take half the time on a CPU, and a step of learning a fifth less.
+    return model.to(memory_format=torch.channels_last), tail.to(memory_format=torch.channels_last)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SMALL_MAP = 64
-"""Most positions of a map for which the product is the faster way."""
+SMALL_MAP, LARGE_KERNEL = 16, 5
+"""Most positions of a map, and least side of a kernel, for which the product is the faster way."""
 
 
 class SmallMapConv(nn.Conv2d):
@@ -67,12 +67,16 @@ def learn_quickly_on_small_maps(model: nn.Module) -> None:
     """Give the quick gradient to the depthwise convolutions of a model that keep the size of the map."""
     for parent in model.modules():
         for name, child in parent.named_children():
-            if type(child) is nn.Conv2d and _is_depthwise(child) and _keeps_size(child) and child.bias is None:
+            if type(child) is nn.Conv2d and _is_depthwise(child) and _keeps_size(child) and _is_large(child):
                 setattr(parent, name, SmallMapConv.of(child))
 
 
 def _is_depthwise(conv: nn.Conv2d) -> bool:
     return conv.groups == conv.in_channels == conv.out_channels
+
+
+def _is_large(conv: nn.Conv2d) -> bool:
+    return conv.bias is None and min(conv.kernel_size) >= LARGE_KERNEL
 
 
 def _keeps_size(conv: nn.Conv2d) -> bool:
