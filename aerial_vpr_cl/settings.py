@@ -202,11 +202,11 @@ def _convert(value: Any, kind: Any, what: str) -> Any:
 
 
 def _real(value: int | float, what: str) -> float:
-    """A number that can be compared: NaN would pass every range."""
+    """A number that can be compared and written down: NaN passes every range, and no file holds what is infinite."""
     try:
         number = float(value)
     except OverflowError:
         number = math.nan
-    if math.isnan(number):
+    if not math.isfinite(number):
         raise SettingsError(f"{what} must be a number, not {reprlib.repr(value)}")
     return number

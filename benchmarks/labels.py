@@ -31,7 +31,7 @@ from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.knowledge import Knowledge, load_knowledge
 from aerial_vpr_cl.learning.adapt import adapt
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
-from aerial_vpr_cl.learning.labelled_mission import read_labelled
+from aerial_vpr_cl.learning.labelled_mission import labelled, read_whole
 from aerial_vpr_cl.localization.localizer import Localizer, LocalizerSettings, SingleFrames
 from aerial_vpr_cl.mission.mission import Flight, read_flight
 from aerial_vpr_cl.progress import ProgressBar
@@ -76,8 +76,9 @@ def label(bags: Sequence[Path], known: Knowledge, labels: str = "auto") -> Label
         flight = read_flight(bag, grid)
         truth = dict(zip(flight.stamps_ns.tolist(), flight.positions))
         frames += len(flight)
+        settings = AdaptSettings(labels=labels)
         try:
-            mission, found = read_labelled(bag, known, AdaptSettings(labels=labels), ProgressBar())
+            mission, found = labelled(read_whole(bag, known, settings), known, settings, ProgressBar())
         except MissionError:  # nothing is proven: nothing would be learnt
             continue
         sources.update(found)

@@ -72,6 +72,15 @@ def test_missions_are_learnt_in_order_each_into_its_own_generation(store):
     assert {kept.modality for kept in loaded(store).buffer} == {"VIS", "IR"}
 
 
+def test_lowered_limits_hold_for_methods_that_select_nothing_too(store):
+    write_flight(store, store / "missions" / "second", 12, name="second", modality="IR")
+    first, second = GenerationStore(store).waiting_missions()
+    adapt(store, [first], replace(QUICK, method="er"))
+    assert max(len(group) for group in loaded(store).buffer.groups) > 1
+    adapt(store, [second], replace(QUICK, method="ft", budget=1))
+    assert max(len(group) for group in loaded(store).buffer.groups) == 1
+
+
 def test_keep_raw_keeps_the_mission_and_does_not_learn_it_twice(store):
     keep = replace(QUICK, keep_raw=True)
     adapt(store, GenerationStore(store).waiting_missions(), keep)
@@ -126,16 +135,20 @@ def test_cancelling_leaves_the_old_generation_and_the_mission(store):
 
 
 def test_the_gate_names_what_fell_and_lets_noise_pass(store):
-    network = loaded(store).network
+    network, asked = loaded(store).network, (40, 400)
     before = Recalls(mission=0.5, replay=0.9, exemplars=0.8)
     gate = GateSettings(gate_margin=0.1)
-    assert refusal(network, before, Recalls(0.9, 0.85, 0.75), gate) == ""
-    assert "replay buffer fell from 90% to 70%" in refusal(network, before, Recalls(0.9, 0.7, 0.8), gate)
-    assert "exemplars" in refusal(network, before, Recalls(0.9, 0.9, 0.6), gate)
-    assert refusal(network, Recalls(0.5, float("nan"), float("nan")), Recalls(0.9, float("nan"), 0.1), gate) == ""
+    assert refusal(network, before, Recalls(0.9, 0.85, 0.75), gate, *asked) == ""
+    assert "replay buffer fell from 90% to 70%" in refusal(network, before, Recalls(0.9, 0.7, 0.8), gate, *asked)
+    assert "exemplars" in refusal(network, before, Recalls(0.9, 0.9, 0.6), gate, *asked)
+    nothing = float("nan")
+    assert refusal(network, Recalls(0.5, nothing, nothing), Recalls(0.9, nothing, 0.1), gate, *asked) == ""
+    # Of two frames one is half; so many of forty are no chance.
+    halved = Recalls(0.9, 0.45, 0.8)
+    assert refusal(network, before, halved, gate, 2, 400) == "" and refusal(network, before, halved, gate, *asked)
     with torch.no_grad():
         next(iter(network.heads.weights)).fill_(float("nan"))
-    assert "not finite" in refusal(network, before, before, gate)
+    assert "not finite" in refusal(network, before, before, gate, *asked)
 
 
 def test_nan_weights_keep_generation_and_mission(store, caplog):

@@ -24,6 +24,8 @@ from aerial_vpr_cl.benchmark.work_folder import WorkFolder
 from aerial_vpr_cl.cli import main
 from aerial_vpr_cl.errors import SettingsError
 from aerial_vpr_cl.evaluation.tables import METHOD_TITLES
+from aerial_vpr_cl.learning.adapt import adapt
+from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
 from aerial_vpr_cl.learning.recipes import EMBEDDED_RECIPE, RECIPES
 
 ROOT = Path(__file__).parent.parent
@@ -137,6 +139,21 @@ def test_records_that_were_laid_into_a_folder_are_not_taken_for_those_of_other_s
     for look in (waiting, run_all):
         with pytest.raises(SettingsError, match="4 records are of other settings"):
             look(work)
+
+
+def test_a_store_that_learns_is_another_store_and_may_not_know_the_missions(ready, tmp_path):
+    own = "bags: missions\nstore: store\nsequence: [A, B]\nheld_out: [C]"
+    config = write_config(tmp_path, CONFIG.replace("scenario: scenario.yaml", own))
+    shutil.copytree(ready.path / "missions", tmp_path / "missions")
+    shutil.copytree(ready.path / "store", tmp_path / "store")
+    work = WorkFolder(tmp_path / "out", load_benchmark(config))
+    before = work.benchmark.settings.digest()
+    work.open()
+    settings = AdaptSettings(cycles=1, views=1, keep_raw=True, labels="gnss", gate_margin=1.0)
+    adapt(tmp_path / "store", [tmp_path / "missions" / "C"], settings)
+    assert work.benchmark.settings.digest() != before
+    with pytest.raises(SettingsError, match="has learnt C"):
+        work.open()
 
 
 def test_a_worker_says_why_it_cannot_make_a_run(ready, tmp_path):

@@ -65,6 +65,12 @@ def test_wrong_types_ranges_and_choices_are_refused(values):
         load_settings(Example, values)
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf"), 10**400])
+def test_what_no_file_can_hold_is_no_number(number):
+    with pytest.raises(SettingsError, match="must be a number"):
+        load_settings(Example, {"cell_side_m": number})
+
+
 @pytest.mark.parametrize("text", ["- a\n- b\n", "a: [1\n"])
 def test_a_file_that_is_no_mapping_is_refused(tmp_path, text):
     file = tmp_path / "settings.yaml"

@@ -120,15 +120,19 @@ class BenchmarkSettings:
             values["base_augmentation"] = dataclasses.asdict(AUGMENTATIONS[self.base.augmentation])
             recipe["augmentation"] = recipe["mission_augmentation"]  # not used; any that does not change will do
         if self.base.begin_with:
-            values["base"]["begin_with"] = sha256_of(
-                GenerationStore(Path(self.base.begin_with)).newest().path / TAIL_FILE
-            )
+            values["base"]["begin_with"] = _weights_of(Path(self.base.begin_with))
         values["recipe"] = recipe
         if self.scenario is not None:
             values["scenario"] = self.scenario.read_text()
-        for key in ("bags", "sues200", "store", "raster"):  # the same data may lie elsewhere tomorrow
+        for key in ("bags", "sues200", "raster"):  # the same data may lie elsewhere tomorrow
             values[key] = Path(values[key]).name if values[key] else None
+        values["store"] = _weights_of(self.store) if self.store is not None else None
         return hashlib.sha256(json.dumps(_without_later(values), sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _weights_of(store: Path) -> str:
+    """A hash of what its newest generation knows."""
+    return sha256_of(GenerationStore(store).newest().path / TAIL_FILE)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import cv2
 import torch
 
 from aerial_vpr_cl.errors import MissionError, StoreError
@@ -22,7 +23,7 @@ from aerial_vpr_cl.knowledge.generations import GenerationStore
 from aerial_vpr_cl.knowledge.knowledge import commit_generation, load_knowledge
 from aerial_vpr_cl.knowledge.report import MissionReport
 from aerial_vpr_cl.learning.adapt_settings import AdaptSettings
-from aerial_vpr_cl.learning.labelled_mission import read_labelled
+from aerial_vpr_cl.learning.labelled_mission import labelled, read_whole
 from aerial_vpr_cl.learning.laps import Laps
 from aerial_vpr_cl.learning.loop import Memories
 from aerial_vpr_cl.learning.mission_step import learn_mission
@@ -78,6 +79,7 @@ def adapt_to_mission(
     device = pick_device(settings.device)
     if settings.threads:
         torch.set_num_threads(settings.threads)
+        cv2.setNumThreads(settings.threads)
     try:
         mark = None if settings.keep_raw else store.disposable(path)
     except (StoreError, OSError) as error:
@@ -85,9 +87,13 @@ def adapt_to_mission(
     known = load_knowledge(store, device)
     grid = known.map.grid
     laps.end("load")
-    mission, sources = read_labelled(path, known, settings, progress)
+    flight, history = read_whole(path, known, settings), known.generation.facts.missions
+    if any(learnt.id == identity_of(flight) for learnt in history):
+        log.warning("%s was learnt before and is not learnt again", flight.name)
+        number, frames = known.generation.number, len(flight.frames)
+        return MissionReport(flight.name, number, committed=True, frames=frames, keep_raw=settings.keep_raw)
+    mission, sources = labelled(flight, known, settings, progress)
     laps.end("read")
-    history = known.generation.facts.missions
     report = MissionReport(
         mission.name,
         known.generation.number,
@@ -97,9 +103,6 @@ def adapt_to_mission(
         labels=sources,
         keep_raw=settings.keep_raw,
     )
-    if any(learnt.id == identity_of(mission) for learnt in history):
-        log.warning("%s was learnt before and is not learnt again", mission.name)
-        return report
 
     observations, refused = observations_of(mission, grid, views_of(known))
     used = thin(observations, settings)
@@ -157,6 +160,7 @@ def adapt_to_mission(
             store.dispose(path)
         except StoreError as error:  # it is learnt all the same, and the next learner tries again
             log.error("%s", error)
+            report = replace(report, keep_raw=True)
     store.prune(settings.keep_generations)
     laps.end("commit")
     seconds = time.monotonic() - start

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
 
@@ -33,21 +34,29 @@ log = logging.getLogger(__name__)
 WORDS = {**GNSS_REASONS, **REASONS}
 
 
-def read_labelled(
-    path: Path, known: Knowledge, settings: AdaptSettings, progress: Progress = silent
-) -> tuple[Mission, dict[str, int]]:
-    """The frames of a bag that can be learnt from, and how many positions come from where.
+LEAST_PROVEN = 0.1
+"""Share of a flight's frames over the map below which it waits for a network that proves more: what is learnt is
+deleted."""
 
-    MissionError if there is none, with what was missing.
+
+def read_whole(path: Path, known: Knowledge, settings: AdaptSettings) -> Flight:
+    """All frames of a bag, whether they can be learnt from or not."""
+    return read_flight(path, known.map.grid, terrain=known.map.terrain, **_topics(settings))
+
+
+def labelled(
+    flight: Flight, known: Knowledge, settings: AdaptSettings, progress: Progress = silent
+) -> tuple[Mission, dict[str, int]]:
+    """The frames of a flight that can be learnt from, and how many positions come from where.
+
+    MissionError if there are none or next to none, with what was missing.
     """
-    image_topic, fix_topic = settings.image_topic or None, settings.fix_topic or None
     grid, terrain = known.map.grid, known.map.terrain
-    if settings.labels != GNSS:
-        flight = read_flight(path, grid, image_topic=image_topic, fix_topic=fix_topic, terrain=terrain)
-        # Frames as seen may come from a drone that has nothing but camera and GNSS: no track is proven then.
-        if settings.labels == TRACK or known.map.settings.view != AS_SEEN or can_be_followed(flight):
-            return _proven(flight, known, settings, progress)
-    mission = read_mission(path, grid, image_topic=image_topic, fix_topic=fix_topic, terrain=terrain)
+    # Frames as seen may come from a drone that has nothing but camera and GNSS: no track is proven then.
+    has_track = known.map.settings.view != AS_SEEN or can_be_followed(flight)
+    if settings.labels == TRACK or (settings.labels != GNSS and has_track):
+        return _proven(flight, known, settings, progress)
+    mission = read_mission(flight.path, grid, terrain=terrain, **_topics(settings))
     if settings.labels != GNSS:
         _refuse_if_seen_elsewhere(mission, known, progress)
     return with_course_heading(mission), {GNSS: len(mission)}
@@ -78,9 +87,11 @@ def _proven(
             continue
         sources[label.source] += 1
         frames.append(replace(frame, position=label.position, position_sigma_m=label.sigma_m))
-    if not frames:
+    over_map = len(flight.frames) - refused[OUTSIDE_MAP]
+    if len(frames) < max(1.0, LEAST_PROVEN * over_map):
+        found = f"only {len(frames)} of {over_map} frames have" if frames else "no frame has"
         words = ", ".join(f"{count} {reason} ({WORDS.get(reason, reason)})" for reason, count in refused.items())
-        raise MissionError(f"{flight.path}: no frame has a position that is proven: {words}; nothing is learnt from it")
+        raise MissionError(f"{flight.path}: {found} a position that is proven: {words}; nothing is learnt from it")
     log.info("%s: positions from %s", flight.name, dict(sources))
     if known.map.terrain is not None:
         frames = _over_the_ground(flight, frames, known, settings)
@@ -89,11 +100,21 @@ def _proven(
     return with_course_heading(placed), dict(sources)
 
 
+class _Topics(TypedDict):
+    """Found by type where they are not named."""
+
+    image_topic: str | None
+    fix_topic: str | None
+
+
+def _topics(settings: AdaptSettings) -> _Topics:
+    return {"image_topic": settings.image_topic or None, "fix_topic": settings.fix_topic or None}
+
+
 def _over_the_ground(flight: Flight, frames: list[Frame], known: Knowledge, settings: AdaptSettings) -> list[Frame]:
     """The same frames with heights above the ground beneath them, which was not known before they had a position."""
     positions = {frame.stamp_ns: frame.position for frame in frames}
-    topics = {"image_topic": settings.image_topic or None, "fix_topic": settings.fix_topic or None}
-    situations = situations_at(flight.path, known.map.grid, positions, terrain=known.map.terrain, **topics)
+    situations = situations_at(flight.path, known.map.grid, positions, terrain=known.map.terrain, **_topics(settings))
     return [replace(frame, situation=situations[frame.stamp_ns]) for frame in frames]
 
 

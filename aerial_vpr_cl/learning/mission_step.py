@@ -89,7 +89,9 @@ def learn_mission(
     laps.end("measure")
     passed = trunk.tally()
     learn_s = time.monotonic() - started - passed.seconds
-    reason = refusal(adapted, before, after, gate) if gate and before and after else ""
+    reason = ""
+    if gate and questions and before and after:
+        reason = refusal(adapted, before, after, gate, len(questions.replay[0]), len(questions.exemplars[0]))
     if reason:
         kept, views = method_state or {}, passed.pictures
         return MissionResult(network, buffer, reason, before, after, learnt, learn_s, views, 0.0, 0, kept, laps.seconds)

@@ -69,7 +69,7 @@ def select_replay(
     `limits` is the buffer within other bounds, where they have changed: all that is stored is still a candidate.
     """
     if method.strategy is None:
-        return buffer
+        return buffer if limits is None else limits
     options = selection_settings(method.options)
     candidates = [*buffer, *current]
     buffer = buffer if limits is None else limits

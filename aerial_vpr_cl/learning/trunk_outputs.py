@@ -6,6 +6,7 @@ what, or how much is kept: the trunk sees batches of one size only, and what is 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import logging
 import tempfile
@@ -19,12 +20,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from aerial_vpr_cl import images as image_files
+from aerial_vpr_cl.files import sha256_of
 from aerial_vpr_cl.images import decode_compressed
 from aerial_vpr_cl.learning.slot_file import SlotFile, digest_of
 from aerial_vpr_cl.memory.buffer import Observation
 from aerial_vpr_cl.model.batches import in_batches
 from aerial_vpr_cl.model.network import Network
 from aerial_vpr_cl.progress import Progress, silent
+from aerial_vpr_cl.satellite import exemplars as exemplar_files
+from aerial_vpr_cl.satellite import pyramid, raster, raster_source
 from aerial_vpr_cl.satellite.exemplars import ExemplarMemory
 from aerial_vpr_cl.satellite.raster import SatelliteMap
 
@@ -85,8 +90,8 @@ class TrunkOutputs:
 
     @classmethod
     def shared(cls, network: Network, folder: Path, *, capacity_bytes: int = 8 << 30) -> TrunkOutputs:
-        """For all processes that name this folder; outputs of another trunk lie apart."""
-        own = folder / f"{network.backbone.trunk.fingerprint[:16]}-{network.input_size}"
+        """For all processes that name this folder; those of another trunk, or of pictures made otherwise, lie apart."""
+        own = folder / f"{network.backbone.trunk.fingerprint[:16]}-{network.input_size}-{_how_made()}"
         return cls(network, SlotFile(own, capacity_bytes=capacity_bytes, shared=True))
 
     def __len__(self) -> int:
@@ -175,6 +180,13 @@ class TrunkOutputs:
             probe = self._network.preprocess(np.zeros((1, 8, 8, 3), np.uint8))
             self._known_shape = tuple(self._network.trunk_features(probe).shape[1:])
         return self._known_shape
+
+
+@functools.cache
+def _how_made() -> str:
+    """Stands for the code that reads pixels: another way of reading gives other pictures of the same name."""
+    modules = (image_files, exemplar_files, pyramid, raster, raster_source)
+    return digest_of(tuple(sha256_of(Path(str(module.__file__))) for module in modules)).hex()[:16]
 
 
 def features_of(network: Network, pictures: Sequence[Picture], trunk: TrunkOutputs) -> NDArray[np.float32]:

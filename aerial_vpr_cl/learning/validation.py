@@ -20,6 +20,9 @@ from aerial_vpr_cl.model.network import Network
 NEAR_CELLS = 1.5
 """A prediction counts when its cell centre lies within this many cell sides: 300 m for cells of 200 m."""
 
+CHANCE = 2
+"""So many answers may become wrong whatever share they are: a buffer begins with a handful of frames."""
+
 Asked = tuple[list[Picture], NDArray[np.float64]]
 """Pictures and their (n, 2) positions."""
 
@@ -55,16 +58,18 @@ class Questions:
         return Recalls(*(_recall(network, asked, trunk) for asked in (self.mission, self.replay, self.exemplars)))
 
 
-def refusal(network: Network, before: Recalls, after: Recalls, settings: GateSettings) -> str:
-    """Why the adapted network must not be committed; empty when it may."""
+def refusal(
+    network: Network, before: Recalls, after: Recalls, settings: GateSettings, n_replay: int, n_exemplars: int
+) -> str:
+    """Why the adapted network must not be committed; empty when it may. So many pictures were asked about of each."""
     for name, tensor in network.living_tensors().items():
         if not bool(torch.isfinite(tensor).all()):
             return f"learning broke the network: {name} is not finite"
-    for what, old, new in [
-        ("the replay buffer", before.replay, after.replay),
-        ("the satellite exemplars", before.exemplars, after.exemplars),
+    for what, old, new, asked in [
+        ("the replay buffer", before.replay, after.replay, n_replay),
+        ("the satellite exemplars", before.exemplars, after.exemplars, n_exemplars),
     ]:
-        if old - new > settings.gate_margin:
+        if old - new > settings.gate_margin and round((old - new) * asked) > CHANCE:
             return (
                 f"recall on {what} fell from {old:.0%} to {new:.0%}, more than the allowed {settings.gate_margin:.0%} "
                 "(gate_margin)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -112,6 +113,7 @@ class Pyramid:
         self.first_in_memory = fitting[0] if fitting else self.n_levels
         self._on_disk: dict[int, DiskLevel] = {}
         self._in_memory: list[MemoryLevel] = []
+        self._reading = threading.Lock()  # several threads want the levels at once; one reads them
 
     def level(self, level: int, progress: Progress = silent) -> Level:
         """A level by number, 0 the raster's own resolution; the first use of a level in memory reads the file."""
@@ -128,12 +130,13 @@ class Pyramid:
         return found.load(progress) if isinstance(found, DiskLevel) else found  # type: ignore[return-value]
 
     def _memory_levels(self, progress: Progress) -> list[MemoryLevel]:
-        if not self._in_memory:
-            levels = [DiskLevel(self._source, self.first_in_memory).load(progress)]
-            while len(levels) < self.n_levels - self.first_in_memory:
-                levels.append(levels[-1].halved())
-            self._in_memory = levels
-        return self._in_memory
+        with self._reading:
+            if not self._in_memory:
+                levels = [DiskLevel(self._source, self.first_in_memory).load(progress)]
+                while len(levels) < self.n_levels - self.first_in_memory:
+                    levels.append(levels[-1].halved())
+                self._in_memory = levels
+            return self._in_memory
 
 
 def halve(rgba: NDArray[np.uint8]) -> NDArray[np.uint8]:
