@@ -217,6 +217,17 @@ def test_cells_of_the_network_lift_their_ground_and_leave_the_rest_alike():
     assert total(belief) == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("trust", [0.9, 1.0])
+def test_a_network_that_says_no_number_or_is_certain_of_another_place_ends_no_belief(trust):
+    grid = Grid(32614, 100.0, 1, np.array([[i, j] for i in range(10) for j in range(10)]))
+    belief = Belief(Lattice.over_grid(grid, 0.0, 10.0))
+    belief.update_cells(np.full(grid.n_classes, np.nan), grid, trust=trust)
+    assert total(belief) == pytest.approx(1.0)
+    for cell in (3, 77):  # after the first nothing is left of the other
+        belief.update_cells(np.eye(grid.n_classes)[cell], grid, trust=trust)
+        assert total(belief) == pytest.approx(1.0)
+
+
 def test_only_what_lives_is_stored_and_it_dies_again():
     """A map of 2,500 km²: a look at one place and a flight of 10 km touch a handful of blocks."""
     belief = Belief(Lattice.over((0.0, 0.0, 50_000.0, 50_000.0)))

@@ -134,6 +134,20 @@ def test_a_receiver_that_was_caught_is_trusted_again_only_after_a_while():
     assert flight.last(4 * RECOVERY_S).trusted
 
 
+def test_a_liar_whose_stamps_jump_to_and_fro_is_caught_all_the_same():
+    """Some drivers stamp by the satellites while there are any, and by the computer's clock otherwise."""
+    flight = Flight()
+    flight.last(30)
+    place = GRID.projection.to_wgs84(ORIGIN)
+    for _ in flight.fly(20, offset=lambda _: np.array([300.0, 0.0])):
+        stamp_ns = START_NS + round(flight.second * 1e9)
+        flight.watch.add_fix(Fix(stamp_ns + 8 * 10**9, float(place[0]), float(place[1])))
+        flight.watch.rewind(stamp_ns)
+    assert flight.watch.report().state == JUMPED and flight.watch.report().is_caught
+    flight.watch.rewind(stamp_ns - 5 * 10**9)
+    assert flight.last(2).trusted is False  # what it was caught in is not forgotten
+
+
 def test_a_jump_of_time_begins_anew_and_nothing_grows():
     flight = Flight()
     list(flight.fly(400))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import cv2
 import numpy as np
 import pytest
 from registration_support import painted_map, place
@@ -187,6 +188,30 @@ def test_a_frozen_camera_is_named_and_not_believed(satellite):
     answers = [frame(tracker, drone, drone.fly(35.0), image=image) for _ in range(6)]
     assert [answer.reason for answer in answers if isinstance(answer, Rejection)][-1] == FROZEN_CAMERA
     assert not isinstance(answers[-1], Estimate)
+
+
+def with_skids(image):
+    """Landing gear in the picture."""
+    (height, width), image = image.shape[:2], image.copy()
+    for start, end in (((0.18, 1.0), (0.30, 0.62)), ((0.82, 1.0), (0.70, 0.62)), ((0.05, 0.85), (0.95, 0.85))):
+        ends = [(round(x * width), round(y * height)) for x, y in (start, end)]
+        cv2.line(image, *ends, (15, 15, 15), 5)
+    return image
+
+
+def test_landing_gear_over_fog_is_not_laid_on_the_map_as_ground(satellite):
+    tracker, drone = tracker_over(satellite), Drone(satellite, position=place(420.0, 600.0), heading_deg=85.0)
+    rng, answers = np.random.default_rng(0), []
+    for k in range(30):
+        fog = rng.normal(128.0, 6.0, drone.look().shape).clip(0, 255).astype(np.uint8)
+        answers.append(frame(tracker, drone, drone.fly(12.0) if k else None, image=with_skids(fog)))
+    assert not any(isinstance(answer, Estimate) for answer in answers)
+
+
+def test_landing_gear_over_ground_with_structure_does_no_harm(satellite):
+    tracker, drone = tracker_over(satellite), Drone(satellite)
+    answers = [frame(tracker, drone, drone.fly(20.0), image=with_skids(drone.look())) for _ in range(25)]
+    assert sum(isinstance(answer, Estimate) for answer in answers) >= 15 and tracker.state == TRACKING
 
 
 def test_blank_images_are_bridged_by_odometry_for_a_while(satellite):

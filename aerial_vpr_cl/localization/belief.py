@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,6 +14,10 @@ from aerial_vpr_cl.localization.evidence import Surface, Weighing, on_lattice, r
 from aerial_vpr_cl.localization.histogram import Histogram
 from aerial_vpr_cl.localization.kernels import gaussian_at, gaussian_kernel
 from aerial_vpr_cl.localization.lattice import Lattice
+
+log = logging.getLogger(__name__)
+
+TINY = 1e-30
 
 FOLD_BELOW = 2.0
 """A block none of whose cells has more than so many times the background's mass is background."""
@@ -87,9 +93,12 @@ class Belief:
         that only blocks with a likely cell become live.
         """
         p = np.asarray(probabilities, np.float64)
+        if not np.isfinite(p).all():
+            log.warning("the network's answer holds what is no number: it tells nothing")
+            return
         chosen = np.argsort(-p, kind="stable")[:top]
         rest = max(0.0, 1.0 - float(p[chosen].sum())) / max(1, len(p) - len(chosen))
-        common = trust * rest * len(p) + (1.0 - trust)
+        common = max(trust * rest * len(p) + (1.0 - trust), TINY)
         side = grid.cell_side_m
         corners = grid.centres[chosen] + [-side / 2.0, side / 2.0] - np.asarray(offset_m, float)
         self.histogram.scale(common)
@@ -101,6 +110,10 @@ class Belief:
     def _normalise(self) -> float:
         """Make it sum to one; what it summed to before."""
         total = self.histogram.total() + self.off_map
+        if not (math.isfinite(total) and total > 0.0):
+            log.error("the belief came to nothing (%s): the search begins anew", total)
+            self.forget()
+            return 1.0
         self.histogram.scale(1.0 / total)
         self.off_map /= total
         return total

@@ -97,6 +97,13 @@ class GnssWatch:
             self._has_agreed = False
             self._good_since_ns: int | None = None
 
+    def rewind(self, stamp_ns: int) -> None:
+        """The receiver's stamps went back to this time: what it said of later ones is forgotten, not that it lied."""
+        with self._lock:
+            for series in (self._fixes, self._same):
+                while series and series[-1][0] > stamp_ns:
+                    series.pop()
+
     def add_fix(self, fix: Fix) -> None:
         """A fix came, good or not."""
         with self._lock:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from aerial_vpr_cl.localization.evidence import Weighing
@@ -15,10 +17,16 @@ NEAR = 0.25
 """Share of a footprint up to which views are compared with the one where counting began: else too little is in both."""
 
 
+REPEATED = 0.2
+"""Share of a way over ground that was seen before that counts all the same. With nothing at all the belief would spread
+by what odometry may err, and never come back."""
+
+
 class Novelty:
     """How far the drone came from where it began to count: half a footprint of new ground makes a view independent.
 
-    Counted is how far it came, not every step there: a drone that hovers sways, and sees the same ground all day.
+    Counted is how far it came, and how much wider it sees, not every step there: a drone that hovers sways, and sees
+    the same ground all day.
     """
 
     def __init__(self, attitude_lasting_s: float) -> None:
@@ -45,7 +53,7 @@ class Novelty:
 
     def _pass(self) -> None:
         """A view was used just now."""
-        self._seconds = 0.0
+        self._seconds, self._step = 0.0, np.zeros(2)
         self._guided = True
 
     def used(self) -> None:
@@ -60,7 +68,7 @@ class Novelty:
         """Time passed, and the drone moved; None: nobody knows how far."""
         self._seconds += seconds
         if step is not None and step.guided:
-            self._displacement = self._displacement + step.displacement
+            self._displacement, self._step = self._displacement + step.displacement, self._step + step.displacement
             return
         self._supposed_m += SUPPOSED_SPEED_M_S * seconds if step is None else step.length_m
         self._guided = self._told = False
@@ -71,16 +79,22 @@ class Novelty:
         if self.complete:
             return Weighing()
         shows_old_ground = self._follow(before, view)
-        way_m = float(np.hypot(*self._displacement)) + self._untold_m
-        self._share = way_m / (view.footprint_m / 2.0)
-        place = min(1.0, max(0.0, self._share - self._counted))
+        half_m = view.footprint_m / 2.0
+        wider = abs(math.log2(view.footprint_m / self._first.footprint_m)) if self._first is not None else 0.0
+        self._share = (float(np.hypot(*self._displacement)) + self._untold_m) / half_m + wider
+        flown_m = float(np.hypot(*self._step)) if self._guided else SUPPOSED_SPEED_M_S * self._seconds
+        place = min(1.0, max(self._share - self._counted, REPEATED * flown_m / half_m))
         if shows_old_ground:
-            self.new_m = place * view.footprint_m / 2.0
+            self.new_m = place * half_m
         if not self._guided:
             return Weighing(place=place)  # nothing but the view tells where within the place the drone went
         # Half of an attitude's variance is new in every frame, half keeps its sign for a while.
         slow = max(1.0, 2.0 * self._attitude_lasting_s / max(self._seconds, 1e-3))
         return Weighing(place=place, shape=2.0 / (1.0 + slow))
+
+    def waited(self, footprint_m: float) -> float:
+        """What would be new by now at a usual speed: a search in vain is repeated then, also over the same ground."""
+        return SUPPOSED_SPEED_M_S * self._seconds / (footprint_m / 2.0)
 
     def _follow(self, before: View | None, view: View) -> bool:
         """Put the way that the views show in the place of one that was supposed; whether they show the same ground."""

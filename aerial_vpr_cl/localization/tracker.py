@@ -33,6 +33,7 @@ from aerial_vpr_cl.localization.modes import Mode, modes
 from aerial_vpr_cl.localization.motion_model import Course, MotionModel, OdometryWatch, Step
 from aerial_vpr_cl.localization.novelty import SUPPOSED_SPEED_M_S, Novelty
 from aerial_vpr_cl.localization.odometry_check import OdometryCheck
+from aerial_vpr_cl.localization.own_structure import OwnStructure
 from aerial_vpr_cl.localization.proposal import Image, Propose, Register
 from aerial_vpr_cl.localization.publication import estimate_of, radius_of, stated_covariance
 from aerial_vpr_cl.localization.registration import Peak
@@ -84,7 +85,7 @@ class Tracker:
         furthest_m = math.hypot(*lattice.shape) * lattice.step_m / 2.0
         self._motion = MotionModel(settings.odometry_lasting_m, settings.max_speed_m_s, furthest_m)
         self._states = StateMachine(settings.confirmations, settings.surprises, settings.lost_after)
-        self._images = ImageWatch(view.footprint_m)
+        self._images, self._own = ImageWatch(view.footprint_m), OwnStructure(view.footprint_m)
         self._judge = Judge(grid, settings.network_trust)
         self._course, self._odometry = Course(), OdometryWatch()
         self._ways = OdometryCheck(settings.odometry_noise, settings.odometry_lasting_m)
@@ -111,6 +112,7 @@ class Tracker:
         """Begin a new flight: nothing is known of position and instruments."""
         self.instruments.reset()
         self._images.reset()
+        self._own.reset()
         self._odometry.reset()
         self._ways.reset()
         self._stamp_ns: int | None = None
@@ -158,7 +160,9 @@ class Tracker:
         if self._plan.any_heading and known.height_m and known.height_sigma_m < BLIND_SCALE * known.height_m:
             known = replace(known, heading_sigma_deg=ANY_HEADING_DEG)
         fault = self._fault(image, step)
-        view = Rejection(fault) if fault else make_view(image, known, views_for(known, self.view_settings))
+        view: View | Rejection = Rejection(fault)
+        if not fault:
+            view = make_view(image, known, views_for(known, self.view_settings), self._own.hidden)
         self._leak(view, 0.0 if first else seconds)
         findings = self._look(image, view, known) if isinstance(view, View) else Findings()
         mode = next(iter(modes(self.belief)), None)
@@ -230,7 +234,10 @@ class Tracker:
         if is_blank(image):
             return BLANK_IMAGE
         # Either the camera or the odometry is wrong, so neither is a reason to be sure.
-        return FROZEN_CAMERA if self._images.is_frozen(image, step.length_m if step else 0.0) else ""
+        if self._images.is_frozen(image, step.length_m if step else 0.0):
+            return FROZEN_CAMERA
+        self._own.look(image, np.zeros(2) if step is None else step.displacement if step.guided else None)
+        return ""
 
     def _look(self, image: Image, view: View, known: Situation) -> Findings:
         """Ask network and map, and update the belief with what of it is new."""
@@ -238,7 +245,7 @@ class Tracker:
         self._news = weighing.place
         if self._images.repeated and not self._novelty.complete:
             return Findings()
-        if not self._plan.is_worth_while(weighing.place):
+        if not self._plan.is_worth_while(max(weighing.place, self._novelty.waited(view.footprint_m))):
             return Findings()
         tracking = self.state == TRACKING and self._register is not None
         proposal = None if tracking or self._propose is None else self._propose(image, known)

@@ -88,8 +88,13 @@ class View:
         return float(self.mask.mean())
 
 
-def make_view(image: NDArray[np.uint8], situation: Situation, settings: ViewSettings) -> View | Rejection:
-    """The view of (H, W, 3) uint8 RGB, or why there is none.
+def make_view(
+    image: NDArray[np.uint8],
+    situation: Situation,
+    settings: ViewSettings,
+    hidden: NDArray[np.bool_] | None = None,
+) -> View | Rejection:
+    """The view of (H, W, 3) uint8 RGB, or why there is none. Of the image, (h, w) may be hidden by the drone itself.
 
     Its centre is the ground under the middle of the image: up to 30° of tilt no other place fills the footprint
     better by more than a few per cent, and no other is moved less by an error of lens and attitude. A camera that sees
@@ -111,6 +116,8 @@ def make_view(image: NDArray[np.uint8], situation: Situation, settings: ViewSett
     offset_m = middle[:2] * (height_m / down)
     pixels = camera.at_size(width_px, height_px).project(_directions(axes, height_m, offset_m, settings))
     mask = _inside(pixels, width_px, height_px)
+    if hidden is not None:
+        mask &= ~_within(hidden, pixels, width_px, height_px)
     if mask.mean() < LEAST_SEEN:
         return Rejection(SEES_LITTLE)
     return View(
@@ -185,6 +192,15 @@ def _inside(pixels: NDArray[np.floating], width_px: int, height_px: int) -> NDAr
     half = np.array([width_px / 2.0, height_px / 2.0])
     with np.errstate(invalid="ignore"):
         return np.asarray((np.abs(pixels - (half - 0.5)) <= half).all(axis=-1))
+
+
+def _within(area: NDArray[np.bool_], pixels: NDArray[np.floating], width_px: int, height_px: int) -> NDArray[np.bool_]:
+    """Which of (S, S, 2) pixels of an image lie in an area of it."""
+    rows, columns = area.shape
+    places = np.nan_to_num(pixels, nan=0.0) + 0.5
+    column = np.clip(places[..., 0] * (columns / width_px), 0, columns - 1).astype(np.intp)
+    row = np.clip(places[..., 1] * (rows / height_px), 0, rows - 1).astype(np.intp)
+    return np.asarray(area[row, column], np.bool_)
 
 
 def _resample(image: NDArray[np.uint8], pixels: NDArray[np.floating]) -> NDArray[np.uint8]:
