@@ -47,6 +47,13 @@ def test_no_reset_while_gnss_is_good():
     assert not any(hold(gate, 8, start=25 * S - S))
 
 
+def test_a_clock_that_was_set_back_stops_no_reset_for_as_long_as_it_went_back():
+    gate = drifted()
+    gate.add_gnss(3600 * S, True)
+    gate.add_way(1500.0)
+    assert hold(gate, 8, start=30 * S)[-1]
+
+
 def test_no_reset_where_dead_reckoning_is_near_enough():
     gate = drifted()
     assert not any(hold(gate, 20, difference=(20.0, 0.0)))

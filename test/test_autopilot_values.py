@@ -153,6 +153,8 @@ def test_a_range_finder_goes_before_height_above_home():
     assert (height.height_m, height.is_range, height.least_m, height.most_m) == (50.0, True, 0.2, 120.0)
     assert [type(value) for value in told.take(position(), 11 * S + 1)] == [GlobalPosition]
     assert len(told.take(position(), 13 * S)) == 2
+    told.take(distance(5000), 100 * S)
+    assert len(told.take(position(), 20 * S)) == 2  # after a clock was set back, too
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,7 @@ def test_the_last_attitude_before_a_frame_is_used_while_it_is_young_and_its_age_
     young, _ = flight.at(stamp(0.2))
     assert heading_of(young.rotation) == pytest.approx(40.0)
     assert young.heading_sigma_deg == pytest.approx(math.hypot(3.0, 4.0)) and not flight.problems
+    assert young.tilt_sigma_deg == pytest.approx(math.hypot(2.0, 4.0))
     old, _ = flight.at(stamp(0.7))
     assert old.rotation is None and not old.heading_known
     assert "0.7 s away" in flight.problems["imu"]

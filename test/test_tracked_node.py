@@ -169,8 +169,8 @@ def test_a_lying_gnss_is_named_and_latched_and_never_believed(flight):
 
 def test_trust_in_gnss_lapses_when_there_is_no_track_to_compare_it_with(flight):
     begin_again(flight)
-    for _ in range(30):
-        flight.step(gnss_offset=np.zeros(2), seconds=0.5)
+    for k in range(60):  # a receiver that was caught before has to go with the track for a while
+        flight.step(gnss_offset=np.zeros(2), seconds=0.5, move=k < 10)
         if flight.trust and flight.trust[-1].data:
             break
     flight.peer.wait_for(lambda: flight.trust[-1].data, what="trust")

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from aerial_vpr_cl.settings import setting
 
+AHEAD_NS = 10 * 10**9
+"""A fix may be younger than the image that is answered; one that is so much younger is of another time."""
+
 
 @dataclass(frozen=True)
 class ResetSettings:
@@ -67,7 +70,9 @@ class ResetGate:
         """Whether a position that lies `difference_m` (east, north) from dead reckoning may be sent now."""
         settings = self.settings
         held_ns = round(settings.held_s * 1e9)
-        kept = [entry for entry in self._differences if stamp_ns - entry[0] <= 2 * held_ns]
+        self._good_gnss_ns = _not_ahead(self._good_gnss_ns, stamp_ns)
+        self._sent_ns = _not_ahead(self._sent_ns, stamp_ns)
+        kept = [entry for entry in self._differences if 0 <= stamp_ns - entry[0] <= 2 * held_ns]
         self._since_ns = self._since_ns if kept else stamp_ns
         kept.append((stamp_ns, self._way_m, np.asarray(difference_m, float)))
         self._differences = kept
@@ -90,6 +95,11 @@ class ResetGate:
         """A reset was sent: dead reckoning begins anew there."""
         self._sent_ns, self._way_m = stamp_ns, 0.0
         self._differences.clear()
+
+
+def _not_ahead(then_ns: int | None, now_ns: int) -> int | None:
+    """A time that was noted; now, if the clock was set back since."""
+    return now_ns if then_ns is not None and then_ns - now_ns > AHEAD_NS else then_ns
 
 
 def _squared_sigmas(offsets: NDArray[np.float64], covariance: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -173,7 +173,7 @@ class Telemetry:
     def _read_altitude(self, message: Any, arrived_ns: int, armed: bool) -> list[Told]:
         # altitude_terrain is where the ground lies; how far below, the filter says only where it knows.
         height_m = float(message.bottom_clearance)
-        if arrived_ns - self._range_ns < RECENT_NS or not math.isfinite(height_m) or height_m <= 0.0:
+        if abs(arrived_ns - self._range_ns) < RECENT_NS or not math.isfinite(height_m) or height_m <= 0.0:
             return []
         self._clearance_ns = arrived_ns
         return [Height(self._clock.ours(message.time_usec * 1_000), height_m)]
@@ -183,7 +183,8 @@ class Telemetry:
         told: list[Told] = []
         if message.lat or message.lon:  # both zero: the filter has no origin yet
             told.append(GlobalPosition(stamp_ns, message.lat / 1e7, message.lon / 1e7))
-        if arrived_ns - max(self._range_ns, self._clearance_ns) >= RECENT_NS:  # above home is the last resort
+        heard = (self._range_ns, self._clearance_ns)
+        if all(abs(arrived_ns - heard_ns) >= RECENT_NS for heard_ns in heard):  # above home is the last resort
             told.append(Height(stamp_ns, message.relative_alt / 1000.0, is_above_home=True))
         return told
 

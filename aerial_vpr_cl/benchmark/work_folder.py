@@ -105,8 +105,8 @@ class WorkFolder:
         past = {learnt.name for learnt in known.generation.facts.missions}
         if both := ", ".join(sorted(past & {*sequence, *held_out})):
             raise SettingsError(
-                f"{self.store}: generation {known.generation.number} has learnt {both}, which the benchmark is to learn or "
-                "to test on; begin with a store that has not"
+                f"{self.store}: generation {known.generation.number} has learnt {both}, which the benchmark is to learn"
+                " or to test on; begin with a store that has not"
             )
         missions = [self.read(name, held_out=name in held_out) for name in (*sequence, *held_out)]
         course = Course(

@@ -11,7 +11,7 @@ from aerial_vpr_cl.errors import MissionError, SettingsError
 from aerial_vpr_cl.geo.terrain import Near, Terrain
 from aerial_vpr_cl.mission.bag_metadata import SENSORS_KEY
 from aerial_vpr_cl.mission.bag_reader import Bag, RawMessage
-from aerial_vpr_cl.mission.gnss import Fix
+from aerial_vpr_cl.mission.gnss import Fix, GnssGates, fault_of
 from aerial_vpr_cl.mission.readings import AltitudeReading, Reading
 from aerial_vpr_cl.mission.sensor_messages import reading_of
 from aerial_vpr_cl.mission.sensor_settings import SensorSettings
@@ -47,7 +47,7 @@ class BagSensors:
         self._sensors = FlightSensors(settings or noted_settings(bag), north_deg=north_deg, terrain=terrain)
         self._heard: list[tuple[int, Reading | AltitudeReading]] = []
         if terrain is not None:
-            good = [fix for fix in fixes if fix.status >= 0]
+            good = [fix for fix in fixes if not fault_of(fix, GnssGates())]
             self._heard += [(fix.stamp_ns, AltitudeReading(fix.stamp_ns, fix.altitude)) for fix in good]
         self._newest_ns: dict[str, int] = {}
 

@@ -30,7 +30,7 @@ VAGUE_HEADING_DEG = 45.0
 LEAST_HEADING_DEG, LEAST_TILT_DEG = 1.0, 0.5
 """No compass or level is better, whatever its driver states."""
 TURN_DEG_S = 20.0
-"""How fast the heading may change: what a reading that is a little old adds to its sigma."""
+"""How fast heading and tilt may change: what a reading that is a little old adds to their sigmas."""
 SAME_SHAPE = 0.02
 
 
@@ -155,7 +155,8 @@ class FlightSensors:
                 self._note(IMU, f"its heading is unknown: the driver states a sigma of {stated:.0f}°")
             return _Attitude(rotation, UNKNOWN_HEADING_DEG, nearer.tilt_sigma_deg, upright)
         heading = math.hypot(max(before.heading_sigma_deg, after.heading_sigma_deg), _turned_since(around))
-        return _Attitude(rotation, heading, max(before.tilt_sigma_deg, after.tilt_sigma_deg), upright)
+        tilt = math.hypot(max(before.tilt_sigma_deg, after.tilt_sigma_deg), _turned_since(around))
+        return _Attitude(rotation, heading, min(tilt, UNKNOWN_TILT_DEG), upright)
 
     @property
     def _unknown_tilt_deg(self) -> float:

@@ -57,6 +57,7 @@ class Flight:
             self.recorder = MissionRecorder(missions, grid, recording, gates, sensors, self.most_pixels)
             parts.callback(self.recorder.close)
             self.sensors = FlightSensors(sensors, north_deg=grid.north_deg, terrain=folder.terrain)
+            self.has_terrain = folder.terrain is not None
             follow = tracking if self.settings.answer == TRACKED else None
             self.answering = Answering(store, follow, lambda: self.localizer)
             self.gnss = GnssWatch(grid.projection, gates)

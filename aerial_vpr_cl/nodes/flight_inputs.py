@@ -13,7 +13,7 @@ from sensor_msgs.msg import CompressedImage, Image, NavSatFix
 from std_msgs.msg import Bool
 
 from aerial_vpr_cl.errors import AerialVprError
-from aerial_vpr_cl.mission.gnss import Fix
+from aerial_vpr_cl.mission.gnss import Fix, GnssGates, fault_of
 from aerial_vpr_cl.mission.messages import stamp_of
 from aerial_vpr_cl.mission.readings import AltitudeReading, OdometryReading, Reading
 from aerial_vpr_cl.mission.sensor_settings import SensorSettings
@@ -84,13 +84,14 @@ class FlightInputs:
             if not self._node.is_active:
                 return
             fix = Fix.from_message(message, self._stamp_of(message, "fix"))
-            self._flight.gnss.add_fix(fix)
-            if fix.status >= 0:
-                self._flight.sensors.add(AltitudeReading(fix.stamp_ns, fix.altitude))
-            if self._flight.viewer is not None:
-                self._flight.viewer.add_fix(fix)
-            recorder = self._flight.recorder
-            is_caught = recorder.is_recording and self._flight.gnss.report().is_caught
+            flight, recorder = self._flight, self._flight.recorder
+            flight.gnss.add_fix(fix)
+            is_asked = recorder.is_recording or flight.has_terrain
+            is_caught = is_asked and flight.gnss.report().is_caught
+            if flight.has_terrain and not is_caught and not fault_of(fix, self._node.settings[GnssGates]):
+                flight.sensors.add(AltitudeReading(fix.stamp_ns, fix.altitude))
+            if flight.viewer is not None:
+                flight.viewer.add_fix(fix)
             recorder.offer_fix(fix, bytes(serialize_message(message)), is_caught=is_caught)
 
     def _on_landed(self, message: Bool) -> None:
@@ -129,7 +130,10 @@ class FlightInputs:
         self._newest_ns[stream] = stamp_ns if stamp_ns < newest_ns - JUMP_NS else max(stamp_ns, newest_ns)
         if stamp_ns < newest_ns - JUMP_NS:
             self._node.get_logger().warning(f"time of {stream} went back", throttle_duration_sec=5.0)
-            self._begin_again()
+            if stream == "image":
+                self._begin_again()
+            else:  # a receiver that counts otherwise without satellites shakes nothing but what it said itself
+                self._flight.gnss.rewind(stamp_ns)
         return stamp_ns
 
     def _begin_again(self) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from nav_msgs.msg import Odometry
-from rclpy.node import Node
 from rclpy.qos import QoSHistoryPolicy, QoSProfile, QoSReliabilityPolicy
 from sensor_msgs.msg import CameraInfo, Imu, Range
 from std_msgs.msg import Float64
@@ -17,6 +16,7 @@ from aerial_vpr_cl.mission.gnss import OWN_HEIGHT_VARIANCE_M2
 from aerial_vpr_cl.mission.readings import CameraReading, HeightReading, ImuReading, OdometryReading, Reading
 from aerial_vpr_cl.mission.sensor_settings import SensorSettings
 from aerial_vpr_cl.mission.sensors import CAMERA_INFO, HEIGHT, IMU, ODOMETRY
+from aerial_vpr_cl.nodes.living_node import LivingNode
 from aerial_vpr_cl.nodes.node_settings import FLOAT64
 from aerial_vpr_cl.nodes.sensor_inputs import SensorInputs, wrong_type
 
@@ -40,7 +40,7 @@ class Instruments:
 
     def __init__(
         self,
-        node: Node,
+        node: LivingNode,
         inputs: SensorInputs,
         settings: SensorSettings,
         height_message: str,
@@ -91,6 +91,10 @@ class Instruments:
         message_type = _name_of(instrument.message_type)
 
         def receive(message: Any) -> None:
+            with self._node.edge(instrument.topic):
+                take(message)
+
+        def take(message: Any) -> None:
             is_own = instrument.topic == ODOMETRY and message.pose.covariance[14] == OWN_HEIGHT_VARIANCE_M2
             with self._lock:
                 count = self._heard.get(instrument.topic, (0.0, 0))[1] + 1

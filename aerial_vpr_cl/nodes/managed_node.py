@@ -61,6 +61,7 @@ class ManagedNode(LivingNode, Generic[Known]):
         with self.edge("store"):
             if self.watch.has_changed():
                 self._follow()
+        with self.edge("each second"):  # whatever became of the store
             self.each_second()
 
     def _follow(self) -> None:

@@ -86,7 +86,13 @@ class SensorInputs:
             self._node.destroy_subscription(self._subscriptions.pop())
 
     def _spin(self) -> None:
-        try:
-            self._executor.spin()
-        except (ShutdownException, ExternalShutdownException):
-            return
+        while self._executor.context.ok():
+            try:
+                self._executor.spin()
+                return
+            except (ShutdownException, ExternalShutdownException):
+                return
+            except Exception as error:  # nothing stops a node in flight
+                if not self._executor.context.ok():
+                    return
+                self._node.get_logger().error(f"unexpected: {error!r}", throttle_duration_sec=5.0)
