@@ -47,8 +47,8 @@ NOT_HELD = {
     "… within 50 m": "half of that error lasts for 15 s; next: as above",
     "registration alone, whole map, other dates, σ 3°, 5 %: within 50 m, VIS / NIR": "36 frames are few, three were "
     "missed; 306 have 98.4 / 98.7 % (results/registration.md)",
-    "single-frame recall at 300 m, north up, other dates": "held on crops of the dates (93 / 94 %); flights "
-    "miss on four dates that look most unlike the map, and more steps bring little; next: several dates of the map",
+    "single-frame recall at 300 m, north up, other dates": "flights of the dates that look most unlike the "
+    "map; next: several dates of the map",
     "availability after the first fix": "one stretch of one infrared flight; next: why its views fit so badly there",
     "learning step with cached trunk ÷ plain loop, ViT-B/14": "forward and backward through two of twelve blocks leave "
     "6 of 16 units of work, 0.38, before anything else is paid; next: mixed precision in the tail",

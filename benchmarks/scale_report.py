@@ -29,8 +29,8 @@ ROWS: tuple[tuple[str, str, str], ...] = (
     ("query: all heads (ms)", "query.heads_ms", "{:.2f}"),
     ("query: estimate (ms)", "query.estimate_ms", "{:.2f}"),
     ("retrieval over all patches instead of heads (ms)", "retrieval.retrieval_ms", "{:.1f}"),
-    ("… its memory (MB); the heads have", "retrieval.retrieval_mb", "{:.0f}"),
-    ("… ", "query.heads_mb", "{:.1f}"),
+    ("… its memory (MB)", "retrieval.retrieval_mb", "{:.0f}"),
+    ("… memory of the heads instead (MB)", "query.heads_mb", "{:.1f}"),
     ("registration where a track is (ms)", "search.tracking_ms", "{:.0f}"),
     ("… on twenty proposed cells (ms)", "search.proposed_ms", "{:.0f}"),
     ("… on the whole map (s)", "search.everything_s", "{:.2f}"),
@@ -133,7 +133,7 @@ def _value(record: Record, path: str) -> Any:
     for name in path.split("."):
         value = value.get(name) if isinstance(value, dict) else None
     if isinstance(value, list):
-        return ", ".join(map(str, value))
+        return ", ".join(f"{item:.3g}" for item in value)
     return None if isinstance(value, float) and math.isnan(value) else value
 
 

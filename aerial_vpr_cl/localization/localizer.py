@@ -33,12 +33,12 @@ class LocalizerSettings:
 
     min_confidence: float = setting(
         0.5,
-        "least probability of the best cell and its neighbours for a position to be published; 0.5: more likely right "
-        "than wrong",
+        "single frames only: least probability of the best cell and its neighbours for a position to be published; 0.5: "
+        "more likely right than wrong",
         low=0.0,
         high=1.0,
     )
-    top_k: int = setting(5, "most probable cells that are reported", low=1, high=100)
+    top_k: int = setting(5, "single frames only: most probable cells that are reported", low=1, high=100)
 
 
 class Localizer:
