@@ -33,8 +33,8 @@ class LocalizerSettings:
 
     min_confidence: float = setting(
         0.5,
-        "single frames only: least probability of the best cell and its neighbours for a position to be published; 0.5: "
-        "more likely right than wrong",
+        "single frames only: least probability of the best cell and its neighbours for a position to be published; "
+        "0.5: more likely right than wrong",
         low=0.0,
         high=1.0,
     )
