@@ -17,6 +17,8 @@ FAR = 0.05
 STRONG, ALIKE = 3.0, 0.3
 """Structure is what is so many medians from its surroundings; the same if it differs by no more than this share."""
 MARGIN_PX = 2
+CLEAR = 0.3
+"""Share of all structure that stayed from which on one comparison is enough; else it has to stay twice."""
 STANDING = 0.5
 """Correlation of all the rest from which on the whole picture stood still: then odometry is wrong, or the camera."""
 
@@ -32,6 +34,7 @@ class OwnStructure:
         """Know of no picture."""
         self.hidden: NDArray[np.bool_] | None = None  # (SIDE_PX, SIDE_PX) of the image, whatever its size and shape
         self._sharp: NDArray[np.float32] | None = None
+        self._stayed: NDArray[np.bool_] | None = None  # from the picture before the last to the last
         self._moved = np.zeros(2)
 
     def look(self, image: NDArray[np.uint8], displacement: NDArray[np.float64] | None) -> None:
@@ -45,19 +48,27 @@ class OwnStructure:
         before, now = self._sharp, _sharp(image)
         self._sharp, self._moved = now, np.zeros(2)
         if before is not None:
-            stayed = _stayed(before, now)
-            self.hidden = stayed if stayed.any() and _alike(before[~stayed], now[~stayed]) < STANDING else None
+            stayed, share = _stayed(before, now)
+            again = _around(self._stayed) if self._stayed is not None else np.zeros_like(stayed)
+            hidden = _around(stayed if share >= CLEAR else stayed & again)
+            self._stayed = stayed
+            self.hidden = hidden if hidden.any() and _alike(before[~hidden], now[~hidden]) < STANDING else None
 
 
-def _stayed(before: NDArray[np.float32], now: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Where two pictures show the same structure, and a little around."""
+def _stayed(before: NDArray[np.float32], now: NDArray[np.float32]) -> tuple[NDArray[np.bool_], float]:
+    """Where two pictures show the same structure, and which share of the structure that is."""
     first, second = np.abs(before), np.abs(now)
-    is_strong = (first > STRONG * np.median(first)) & (second > STRONG * np.median(second))
-    same = is_strong & (np.abs(before - now) < ALIKE * np.maximum(first, second))
+    is_strong = second > STRONG * np.median(second)
+    same = is_strong & (first > STRONG * np.median(first)) & (np.abs(before - now) < ALIKE * np.maximum(first, second))
     # Single pixels are chance; what is fixed to a camera has an extent.
-    kept = cv2.morphologyEx(same.astype(np.uint8), cv2.MORPH_OPEN, np.ones((2, 2), np.uint8))
-    around = np.ones((2 * MARGIN_PX + 1, 2 * MARGIN_PX + 1), np.uint8)
-    return np.asarray(cv2.dilate(kept, around) > 0, np.bool_)
+    kept = cv2.morphologyEx(same.astype(np.uint8), cv2.MORPH_OPEN, np.ones((2, 2), np.uint8)) > 0
+    return np.asarray(kept, np.bool_), float(kept.sum()) / max(1.0, float(is_strong.sum()))
+
+
+def _around(area: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """An area and a little around it."""
+    kernel = np.ones((2 * MARGIN_PX + 1, 2 * MARGIN_PX + 1), np.uint8)
+    return np.asarray(cv2.dilate(area.astype(np.uint8), kernel) > 0, np.bool_)
 
 
 def _alike(before: NDArray[np.float32], now: NDArray[np.float32]) -> float:
