@@ -262,9 +262,9 @@ def test_choices_narrow_the_first_study(tmp_path):
 
 
 def test_the_tables_of_the_real_dates_follow_from_their_records(tmp_path, capsys):
-    kept = ROOT / "benchmarks" / "results" / "naip_nd"
+    kept = ROOT / "benchmarks" / "results" / "naip_nd_imprinted"
     shutil.copytree(kept / "results", tmp_path / "results")
-    config = ROOT / "config" / "benchmarks" / "naip_nd.yaml"
+    config = ROOT / "config" / "benchmarks" / "naip_nd_imprinted.yaml"
     assert main(["benchmark", str(config), "--out", str(tmp_path), "--report", "--study", "main"]) == 0
     for name in ("continual", "sequence", "held_out", "retrieval"):
         table = f"main-{name}.md"
@@ -283,7 +283,7 @@ def test_the_benchmarks_that_come_with_the_package_can_be_read(path):
     assert {spec.name for spec in work.scenario.chosen([*sequence, *held_out])} == {*sequence, *held_out}
 
 
-@pytest.mark.parametrize("name", ["demo", "naip_nd", "naip_nd_apart", "naip_nd_quick"])
+@pytest.mark.parametrize("name", ["demo", "naip_nd", "naip_nd_apart", "naip_nd_imprinted", "naip_nd_quick"])
 def test_all_methods_of_the_paper_are_compared(name):
     path = ROOT / "config" / "benchmarks" / f"{name}.yaml"
     methods = {run.method for run in load_benchmark(path, raster_dir=ROOT).runs()}
