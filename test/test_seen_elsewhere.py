@@ -52,6 +52,21 @@ def test_a_shifted_receiver_is_contradicted_by_a_network_that_knows_the_ground(l
 
 
 @pytest.mark.parametrize("spacing_m", SPACINGS_M)
+@pytest.mark.parametrize("share", [0.7, 1.0])
+@pytest.mark.parametrize("lie", ["another track", "backwards", "dragged on and on"])
+def test_a_lie_that_is_no_shift_is_contradicted_too(lie, share, spacing_m):
+    truth = flown(spacing_m)
+    told = {
+        "another track": (truth - 10_000.0)[:, ::-1] + [10_500.0, 8_000.0],
+        "backwards": truth[::-1],
+        "dragged on and on": truth + np.linspace(0.0, 3.0, len(truth))[:, None] ** 2 * [300.0, 400.0],
+    }[lie]
+    for seed in range(10):
+        answers = seen(truth, share, seed, lasting_m=60.0, spacing_m=spacing_m)
+        assert shift_seen_m(told, answers, SIDE) is not None
+
+
+@pytest.mark.parametrize("spacing_m", SPACINGS_M)
 @pytest.mark.parametrize("lasting_m", [25.0, 100.0])
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.4])
 def test_an_honest_receiver_is_not_contradicted_by_a_network_that_errs_for_a_while(share, lasting_m, spacing_m):
