@@ -162,6 +162,7 @@ class Tracker:
         fault = self._fault(image, step)
         view: View | Rejection = Rejection(fault)
         if not fault:
+            self._own.look(image, np.zeros(2) if step is None else step.displacement if step.guided else None)
             view = make_view(image, known, views_for(known, self.view_settings), self._own.hidden)
         self._leak(view, 0.0 if first else seconds)
         findings = self._look(image, view, known) if isinstance(view, View) else Findings()
@@ -234,10 +235,7 @@ class Tracker:
         if is_blank(image):
             return BLANK_IMAGE
         # Either the camera or the odometry is wrong, so neither is a reason to be sure.
-        if self._images.is_frozen(image, step.length_m if step else 0.0):
-            return FROZEN_CAMERA
-        self._own.look(image, np.zeros(2) if step is None else step.displacement if step.guided else None)
-        return ""
+        return FROZEN_CAMERA if self._images.is_frozen(image, step.length_m if step else 0.0) else ""
 
     def _look(self, image: Image, view: View, known: Situation) -> Findings:
         """Ask network and map, and update the belief with what of it is new."""
